@@ -425,6 +425,9 @@ int fd_set_blocking(int fd);
 int loop_write(int fd, const void *p, size_t n);
 /* Reads until N bytes or end of file; returns the number read. */
 ssize_t loop_read(int fd, void *p, size_t n);
+/* Opens the file PATH with FLAGS, or standard input for "-", once in a process: -EALREADY, which input_problem() has words for. */
+int input_open(const char *path, int flags);
+const char *input_problem(int r);
 /* The whole of a regular file of at most MAX bytes; -EFBIG if longer, -EBADMSG if not a regular file.
  * NUL-terminated. */
 int read_fd_bounded(int fd, size_t max, char **ret, size_t *ret_size);

@@ -72,6 +72,30 @@ ssize_t loop_read(int fd, void *p, size_t n)
         return (ssize_t) done;
 }
 
+/* Whoever reads it reads all of it: for the next one nothing is left. */
+static int standard_input_open(void)
+{
+        static bool was_opened = false;
+
+        if (__atomic_exchange_n(&was_opened, true, __ATOMIC_RELAXED))
+                return -EALREADY;
+        int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+        return fd < 0 ? -errno : fd;
+}
+
+int input_open(const char *path, int flags)
+{
+        if (streq(path, "-"))
+                return standard_input_open();
+        int fd = open(path, flags | O_CLOEXEC | O_NOCTTY);
+        return fd < 0 ? -errno : fd;
+}
+
+const char *input_problem(int r)
+{
+        return r == -EALREADY ? "standard input has been read already" : strerror(-r);
+}
+
 int read_fd_bounded(int fd, size_t max, char **ret, size_t *ret_size)
 {
         _cleanup_free_ char *data = NULL;

@@ -105,6 +105,7 @@ typedef struct Isolator {
         char *name;
         IsolatorType type;
         json_object *value; /* as in the document; owned */
+        bool of_conf;       /* in a request: a value of acnspawn.conf */
 
         /* Which of these are set depends on the type. */
         bool has_request, has_limit;

@@ -841,6 +841,21 @@ int app_setting_check(const char *name, const char *value, Error *e)
         return r < 0 ? error_set(e, -EINVAL, "%s", row ? row->expected : "there is no such setting") : 0;
 }
 
+int pod_setting_check(const char *name, Error *e)
+{
+        const char *setting = startswith(name, SETTING_PREFIX);
+
+        if (!setting || startswith(name, VOLUME_SETTINGS_PREFIX))
+                return 0;
+        _cleanup_free_ char *shown = text_escape_for_terminal(name);
+        if (find_setting(setting))
+                return error_set(e, -EINVAL, "%s is a setting of apps, not of the pod", shown ?: "?");
+        int r = error_set(e, -EINVAL, "There is no setting %s of a pod", shown ?: "?");
+        return error_hint(e, r,
+                          "Annotations whose names begin with " SETTING_PREFIX
+                          " are acnspawn's own; see acnspawn-pods(7).");
+}
+
 int app_settings_read(const PodApp *app, AppSettings *ret, Error *e)
 {
         AppSettings s = defaults;
@@ -851,6 +866,11 @@ int app_settings_read(const PodApp *app, AppSettings *ret, Error *e)
                 if (name)
                         r = read_setting(name, app->annotations.items[i].value, &s, e);
         }
+        /* The longest delay is that of the first restart, too; unless it is given it is no shorter than that. */
+        if (pair_list_get(&app->annotations, SETTING_PREFIX "restart-delay-max"))
+                s.restart_usec = MIN(s.restart_usec, s.restart_max_usec);
+        else
+                s.restart_max_usec = MAX(s.restart_usec, s.restart_max_usec);
         /* There has to be a process before its namespace can be joined. */
         if (r >= 0 && s.pid.app && !strv_contains(s.after, s.pid.app) &&
             strv_extend(&s.after, s.pid.app) < 0)
@@ -994,6 +1014,8 @@ int pod_settings_check(const PodManifest *m, Error *e)
 
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
                 r = app_settings_read(m->apps[i], &all[i], e);
+        for (size_t i = 0; r >= 0 && i < m->annotations.n; i++)
+                r = pod_setting_check(m->annotations.items[i].name, e);
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
                 r = check_nested(m, all, i, e);
         if (r >= 0)

@@ -217,6 +217,8 @@ int app_settings_read(const PodApp *app, AppSettings *ret, Error *e);
 /* Checks one setting of a command line, whose message already names it: the error describes only the valid
  * values. NAME is without the prefix. */
 int app_setting_check(const char *name, const char *value, Error *e);
+/* Whether an annotation of a pod can have this name: with the prefix there are the settings of its volumes alone. -EINVAL. */
+int pod_setting_check(const char *name, Error *e);
 /* The privileges that an image gets of those that it requests beyond the defaults (stage1/privileges.c):
  * names separated by commas, that is CAP_NAME, seccomp, sysctl:NAME, port:NAME, oom-score-adj,
  * apparmor-profile and selinux-context; or "all", or "none", which runs the app without them. -EINVAL. */

@@ -428,10 +428,13 @@ int app_status_to_exit_code(const AppStatus *s)
         case CAUSE_EXITED:
         case CAUSE_SIGNAL:
         case CAUSE_OOM_KILL:
-        case CAUSE_TIMEOUT:
                 if (s->signal > 0)
                         return MIN(128 + s->signal, 255);
                 return s->exit_status >= 0 ? s->exit_status : 125;
+        case CAUSE_TIMEOUT: /* it has failed, whatever it says itself when it is stopped for that */
+                if (s->signal > 0)
+                        return MIN(128 + s->signal, 255);
+                return s->exit_status > 0 ? s->exit_status : 125;
         default:
                 return 125;
         }

@@ -74,6 +74,8 @@ int remote_read(Store *s, const char *place, Remote *ret); /* -ENOENT: none; oth
 /* True also if that cannot be found out. */
 bool remote_image_is_there(Store *s, const char *id);
 int remote_write(Store *s, const char *place, const Remote *m);
+/* The place of a layout or an archive, R (known.c). -ENOMEM. */
+int fetch_local_place(const Reference *r, char **ret);
 
 /* --- Import of one archive (archive.c) ----------------------------------------------------------------- */
 

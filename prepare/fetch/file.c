@@ -81,8 +81,9 @@ static int open_reference(const Reference *r, const char *shown, Error *e)
 {
         if (r->kind == REFERENCE_FILE)
                 return open_file(r->body, shown, e);
-        int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-        return fd < 0 ? error_set_errno(e, errno, "Cannot read standard input") : fd;
+        int fd = input_open("-", O_RDONLY);
+        return fd < 0 ? error_set(e, fd, "Cannot read an image from standard input: %s", input_problem(fd))
+                      : fd;
 }
 
 /* --- Files that were imported before

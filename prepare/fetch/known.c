@@ -2,9 +2,9 @@
 
 /* Finds images of the store by the reference with which they were fetched.
  *
- * The results of URLs and of registries' references are recorded in remotes/, where fetching uses them as
- * well. For layouts and archives of OCI images there is no record, since reading them again is cheap: there,
- * the image's info has the reference of the last import.
+ * The results are recorded in remotes/, where fetching uses those of URLs and of registries' references as
+ * well. Layouts and archives of OCI images are recorded by their real paths. Earlier versions did not record
+ * them: there, the image's info has the reference of the last import.
  */
 
 #include "prepare/fetch/fetch-internal.h"
@@ -51,6 +51,19 @@ static int place_of(const Reference *ref, const char *const *config_dirs, char *
         return url_without_credentials(ref->body, ret) < 0 ? error_oom(e) : 0;
 }
 
+/* A path that is not there any more is taken as it is written. */
+int fetch_local_place(const Reference *r, char **ret)
+{
+        const char *kind = r->kind == REFERENCE_OCI           ? "oci"
+                           : r->kind == REFERENCE_OCI_ARCHIVE ? "oci-archive"
+                                                              : "docker-archive";
+        _cleanup_free_ char *path = realpath(r->body, NULL);
+
+        if (!path && path_make_absolute(r->body, &path) < 0)
+                return -ENOMEM;
+        return xasprintf(ret, "%s:%s%s%s", kind, path, r->tag ? ":" : "", r->tag ?: "");
+}
+
 int fetch_find_id(Store *s, const char *reference, const char *const *config_dirs, char **ret, Error *e)
 {
         _cleanup_reference_ Reference ref = {};
@@ -63,8 +76,11 @@ int fetch_find_id(Store *s, const char *reference, const char *const *config_dir
                 r = place_of(&ref, config_dirs, &place, e);
                 if (r >= 0 && place)
                         r = find_by_place(s, place, ret, e);
-        } else
-                r = find_by_reference(s, reference, ret, e);
+        } else {
+                r = fetch_local_place(&ref, &place) < 0 ? error_oom(e) : find_by_place(s, place, ret, e);
+                if (r == 0)
+                        r = find_by_reference(s, reference, ret, e);
+        }
         if (r != 0)
                 return MIN(r, 0);
         shown = text_escape_for_terminal(reference);

@@ -3,7 +3,7 @@
 /* OCI and Docker images: from a registry, a layout, or an archive.
  *
  * The importer checks every byte against the requested digest. This file selects the source for a reference,
- * and records the result of a registry's reference with the digest of its manifest, so that one request
+ * and records its result (known.c), that of a registry's reference with the digest of its manifest, so that one request
  * determines whether it is unchanged. Signatures of registries are not supported; the registry,
  * authenticated by TLS, decides what is fetched, except for a reference with a digest.
  */
@@ -220,6 +220,16 @@ static int open_local(Fetcher *f, const Reference *r, OciSource **ret, Error *e)
         return docker_archive_open(f->store, r->body, r->tag, ret, e);
 }
 
+/* The image itself has only the reference of its last import. */
+static void keep_place(Fetcher *f, const Reference *r, const Image *i)
+{
+        const Remote now = {.image = i->id};
+        _cleanup_free_ char *place = NULL;
+
+        if (fetch_local_place(r, &place) >= 0)
+                (void) remote_write(f->store, place, &now);
+}
+
 int fetch_oci(Fetcher *f, const Reference *r, const char *what, Image **ret, bool *ret_found, Error *e)
 {
         _cleanup_(oci_source_freep) OciSource *source = NULL;
@@ -237,5 +247,7 @@ int fetch_oci(Fetcher *f, const Reference *r, const char *what, Image **ret, boo
                 p.reference = source->reference;
                 k = import(&p, source, ret, e);
         }
+        if (k >= 0 && !streq(r->body, "-"))
+                keep_place(f, r, *ret);
         return k < 0 ? add_hint(r, k, e) : k;
 }

@@ -406,11 +406,10 @@ static int wait_for_data(int fd, const Operation *o, Error *e)
 
 static int open_file(const char *file, const Operation *o, int *ret_fd, Error *e)
 {
-        _cleanup_close_ int fd = streq(file, "-") ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
-                                                  : open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+        _cleanup_close_ int fd = input_open(file, O_RDONLY | O_NONBLOCK);
 
         if (fd < 0)
-                return error_set_errno(e, errno, "Cannot open the archive");
+                return error_set(e, fd, "Cannot open the archive: %s", input_problem(fd));
         int r = check_type(fd, e);
         if (r >= 0)
                 r = wait_for_data(fd, o, e);

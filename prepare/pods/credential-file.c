@@ -30,18 +30,6 @@ static int connect_to(const char *path)
         return TAKE_FD(fd);
 }
 
-/* -EALREADY: standard input was read for another credential already, and would be empty now. */
-static int open_input(void)
-{
-        static bool input_was_read = false;
-
-        if (input_was_read)
-                return -EALREADY;
-        input_was_read = true;
-        int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-        return fd < 0 ? -errno : fd;
-}
-
 static bool is_descriptor(const char *path)
 {
         return startswith(path, "/dev/fd/") || startswith(path, "/dev/std") || startswith(path, "/proc/");
@@ -53,7 +41,7 @@ static int open_credential(const char *path, CredentialSource *ret_source)
 
         *ret_source = CREDENTIAL_INPUT;
         if (streq(path, "-"))
-                return open_input();
+                return input_open(path, O_RDONLY);
         if (stat(path, &st) < 0)
                 return -errno;
         if (S_ISDIR(st.st_mode))
@@ -88,8 +76,7 @@ int credential_list_add_file(CredentialList *l, const char *name, const char *pa
 
         fd = open_credential(path, &source);
         if (fd < 0)
-                return error_set(e, fd, "%s",
-                                 fd == -EALREADY ? "standard input has been read already" : strerror(-fd));
+                return error_set(e, fd, "%s", input_problem(fd));
         if (source == CREDENTIAL_FILE && path_make_absolute(path, &absolute) < 0)
                 return error_oom(e);
         int r = add_content(l, name, fd, e);

@@ -40,7 +40,9 @@ static int check_name(const char *name, Error *e)
         return 0;
 }
 
-static Credential *find(CredentialList *l, const char *name)
+static const CredentialList no_credentials = {};
+
+static Credential *find(const CredentialList *l, const char *name)
 {
         for (size_t i = 0; i < l->n; i++)
                 if (streq(l->items[i].name, name))
@@ -123,6 +125,32 @@ static int make_private_directory(int dir_fd, const char *name, int *ret_fd)
         return 0;
 }
 
+/* The limits are those of one app, for those of its own and those that all apps get together. */
+static int check_together(const PodApp *app, const CredentialList *own, const CredentialList *shared,
+                          Error *e)
+{
+        size_t n = own->n, size = 0;
+
+        for (size_t i = 0; i < own->n; i++)
+                size += own->items[i].size;
+        for (size_t i = 0; i < shared->n; i++) {
+                if (find(own, shared->items[i].name))
+                        continue;
+                n++;
+                size += shared->items[i].size;
+        }
+        if (n > CREDENTIALS_MAX)
+                return error_set(e, -E2BIG,
+                                 "App %s has %zu credentials, with those of the pod: more than %u",
+                                 pod_app_path_name(app), n, CREDENTIALS_MAX);
+        if (size > CREDENTIALS_SIZE_MAX)
+                return error_set(
+                                e, -EFBIG,
+                                "The credentials of app %s, with those of the pod, are larger than %u bytes together",
+                                pod_app_path_name(app), CREDENTIALS_SIZE_MAX);
+        return 0;
+}
+
 /* Those of the app itself first: they take precedence over others of the same name. */
 static int write_credentials(int app_fd, const CredentialList *l)
 {
@@ -160,7 +188,6 @@ static int write_replacement(Reify *r, int all_fd)
         const PodRequest *q = r->request;
         _cleanup_free_ char *directory = NULL;
         _cleanup_close_ int fd = -EBADF;
-        static const CredentialList none = {};
 
         if (pod_app_replacement(r->manifest->apps[r->first_app], &directory) < 0)
                 return -ENOMEM;
@@ -168,21 +195,40 @@ static int write_replacement(Reify *r, int all_fd)
         if (k < 0)
                 return k;
         if (!keeps_credentials(q))
-                return write_app(all_fd, directory, &q->apps[0].credentials, &none);
+                return write_app(all_fd, directory, &q->apps[0].credentials, &no_credentials);
         return pod_app_has_credentials(r->pod, r->old) ? make_private_directory(all_fd, directory, &fd) : 0;
+}
+
+/* Of the app INDEX: its own, and those of the pod that it gets. */
+static const CredentialList *own_of(const Reify *r, size_t index)
+{
+        const PodRequest *q = r->request;
+
+        return q->template ? &no_credentials : &q->apps[index - r->first_app].credentials;
+}
+
+static const CredentialList *shared_of(const Reify *r, size_t index)
+{
+        const PodRequest *q = r->request;
+
+        return !q->template && q->apps[index - r->first_app].separate ? &no_credentials : &q->credentials;
+}
+
+static int check_apps(const Reify *r, Error *e)
+{
+        int k = 0;
+
+        for (size_t i = r->first_app; k >= 0 && i < r->manifest->n_apps; i++)
+                k = check_together(r->manifest->apps[i], own_of(r, i), shared_of(r, i), e);
+        return k;
 }
 
 static int write_apps(Reify *r, int all_fd)
 {
-        static const CredentialList none = {};
-        const PodRequest *q = r->request;
         int k = 0;
 
-        for (size_t i = r->first_app; k >= 0 && i < r->manifest->n_apps; i++) {
-                const AppOverrides *o = q->template ? NULL : &q->apps[i - r->first_app];
-                k = write_app(all_fd, r->manifest->apps[i]->name, o ? &o->credentials : &none,
-                              o && o->separate ? &none : &q->credentials);
-        }
+        for (size_t i = r->first_app; k >= 0 && i < r->manifest->n_apps; i++)
+                k = write_app(all_fd, r->manifest->apps[i]->name, own_of(r, i), shared_of(r, i));
         return k;
 }
 
@@ -196,7 +242,10 @@ int reify_write_credentials(Reify *r, Error *e)
                 needed = needed || q->apps[i].credentials.n > 0;
         if (!needed)
                 return 0;
-        int k = make_private_directory(r->pod->dir_fd, "credentials", &fd);
+        int k = r->old ? 0 : check_apps(r, e);
+        if (k < 0)
+                return k;
+        k = make_private_directory(r->pod->dir_fd, "credentials", &fd);
         if (k >= 0)
                 k = r->old ? write_replacement(r, fd) : write_apps(r, fd);
         return k < 0 ? error_set_errno(e, k, "Cannot keep the credentials of pod %s",

@@ -97,7 +97,8 @@ static const Shape pair_shape = {
                 sizeof(Pair)};
 
 static const Shape isolator_shape = {MEMBERS(NEEDED("name", MEMBER_TEXT, Isolator, name),
-                                             NEEDED("value", MEMBER_ISOLATOR_VALUE, Isolator, value)),
+                                             NEEDED("value", MEMBER_ISOLATOR_VALUE, Isolator, value),
+                                             PLAIN("configured", MEMBER_BOOLEAN, Isolator, of_conf)),
                                      sizeof(Isolator)};
 
 static const Shape volume_shape = {

@@ -3,7 +3,7 @@
 /* The file "grants" of a pod: the origin of each isolator of its manifest, and the decisions about the
  * privileges that its images request. It is written when the pod is prepared, by the code that makes the
  * decisions, and is only read to show them; nothing is enforced by it. It is in the pod's own directory,
- * which no image and no app can write to. A pod without isolators has none. An app that came while the pod ran has a
+ * which no image and no app can write to. A pod without isolators has none. An app that came or was changed while the pod ran has a
  * file of its own beside its other files. The file of the pod is not changed when an app is removed: what is in it of apps that are not in the
  * manifest is passed over.
  */
@@ -18,6 +18,7 @@ static const char *const sources[_GRANT_SOURCE_MAX] = {
                 [GRANT_IMAGE] = "image",
                 [GRANT_COMMAND_LINE] = "command line",
                 [GRANT_POD_MANIFEST] = "pod manifest",
+                [GRANT_CONFIGURATION] = "acnspawn.conf",
 };
 
 static const char *const decisions[_GRANT_DECISION_MAX] = {
@@ -291,5 +292,60 @@ int pod_grants_read(const Pod *p, PodGrants *ret, Error *e)
                 return r;
         }
         *ret = g;
+        return 0;
+}
+
+static bool is_of(const Isolator *i, uint32_t types)
+{
+        return types & UINT32_C(1) << i->type;
+}
+
+/* Keeps what is known of APP, but for the origins of isolators of TYPES. */
+static void keep_others(PodGrants *g, const char *app, uint32_t types)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < g->n_origins; i++) {
+                IsolatorOrigin *o = &g->origins[i];
+                if (streq_ptr(o->app, app) &&
+                    !(types & UINT32_C(1) << isolator_type_from_string(o->isolator)))
+                        g->origins[n++] = *o;
+                else
+                        origin_done(o);
+        }
+        g->n_origins = n;
+        n = 0;
+        for (size_t i = 0; i < g->n_grants; i++)
+                if (streq_ptr(g->grants[i].app, app))
+                        g->grants[n++] = g->grants[i];
+                else
+                        grant_done(&g->grants[i]);
+        g->n_grants = n;
+}
+
+int pod_grants_format_app(const Pod *p, const PodApp *app, uint32_t types, GrantSource source,
+                          char **ret_path, char **ret_text, Error *e)
+{
+        _cleanup_(pod_grants_done) PodGrants g = {};
+        _cleanup_json_ json_object *o = NULL;
+        _cleanup_free_ char *path = NULL;
+
+        int r = pod_grants_read(p, &g, e);
+        if (r < 0)
+                return r;
+        keep_others(&g, app->name, types);
+        for (size_t i = 0; r >= 0 && i < app->app->isolators.n; i++) {
+                const Isolator *isolator = &app->app->isolators.items[i];
+                if (is_of(isolator, types))
+                        r = pod_grants_add_origin(&g, app->name, isolator->name, source);
+        }
+        if (r >= 0)
+                r = pod_app_path(p, app, GRANTS_FILE, &path);
+        if (r >= 0)
+                r = grants_format(&g, &o);
+        const char *text = r < 0 ? NULL : json_print(o);
+        if (!text || !(*ret_text = strdup(text)))
+                return error_oom(e);
+        *ret_path = TAKE_PTR(path);
         return 0;
 }

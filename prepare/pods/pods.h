@@ -299,6 +299,7 @@ typedef enum GrantSource {
         GRANT_IMAGE,   /* the image's manifest */
         GRANT_COMMAND_LINE,
         GRANT_POD_MANIFEST,
+        GRANT_CONFIGURATION, /* acnspawn.conf */
         _GRANT_SOURCE_MAX,
 } GrantSource;
 
@@ -342,6 +343,9 @@ GrantSource pod_grants_source(const PodGrants *g, const char *app, const char *i
 int pod_grants_write(const Pod *p, const PodGrants *g, Error *e);
 /* The same of APP alone, which is added to a running pod: it is written beside the other files of the app. */
 int pod_grants_write_app(const Pod *p, const PodApp *app, const PodGrants *g, Error *e);
+/* The path and the content of that file after isolators of APP, which runs, were changed by SOURCE: those of TYPES, as bits. */
+int pod_grants_format_app(const Pod *p, const PodApp *app, uint32_t types, GrantSource source,
+                          char **ret_path, char **ret_text, Error *e);
 /* Empty for a pod that has no record. */
 int pod_grants_read(const Pod *p, PodGrants *ret, Error *e);
 

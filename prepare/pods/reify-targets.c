@@ -7,8 +7,9 @@
  * may be the root, or be in /proc, since an app that controls files there could deceive the programs that
  * confine it; and no two may be the same. One inside of another is mounted in it.
  *
- * Opaque directories are not taken into account, so this may differ from the app's final root. The launcher
- * compares again, in the root itself; the check here serves to report errors early.
+ * Opaque directories are not taken into account for links, so this may differ from the app's final root. The launcher
+ * compares again, in the root itself; the check here serves to report errors early. So does the one of what can be mounted on
+ * what: nothing below a file of the image, and no file on a directory of it. A directory replaces a file.
  */
 
 #include <dirent.h>
@@ -39,11 +40,34 @@ static int open_merged(char *const *layers, const char *path, struct stat *ret)
         return -ENOENT;
 }
 
-/* The path still to be walked, and the current path; both without a leading slash. */
+/* The type (S_IFMT) of PATH, whose parents are no symlinks, in the app's root; 0: it is not there, or that is not certain. */
+static mode_t type_of(char *const *layers, const char *path)
+{
+        STRV_FOREACH (layer, layers) {
+                _cleanup_close_ int root_fd = open(*layer, O_PATH | O_DIRECTORY | O_CLOEXEC),
+                                    parent_fd = -EBADF;
+                struct stat st;
+
+                int r = root_fd < 0 ? -errno : layer_look_up(root_fd, path, &parent_fd, &st);
+                if (r != 0)
+                        return r < 0 ? 0 : st.st_mode & S_IFMT;
+        }
+        return 0;
+}
+
+/* The path still to be walked, and the current path; both without a leading slash. FILE: on the way, below which nothing can be. */
 typedef struct Walk {
-        char at[PATH_MAX], rest[PATH_MAX];
+        char at[PATH_MAX], rest[PATH_MAX], file[PATH_MAX + 1];
         unsigned links;
 } Walk;
+
+static void note_file(Walk *w, char *const *layers)
+{
+        mode_t type = isempty(w->file) && w->rest[strspn(w->rest, "/")] ? type_of(layers, w->at) : 0;
+
+        if (type != 0 && type != S_IFDIR && type != S_IFLNK)
+                snprintf(w->file, sizeof(w->file), "/%s", w->at);
+}
 
 static int follow(Walk *w, int link_fd)
 {
@@ -89,6 +113,8 @@ static int step(Walk *w, char *const *layers)
                 w->at[at] = '/';
         memcpy(w->at + at + (at > 0 ? 1 : 0), name, n + 1);
         _cleanup_close_ int fd = open_merged(layers, w->at, &st);
+        if (fd >= 0 && !S_ISDIR(st.st_mode) && !S_ISLNK(st.st_mode))
+                note_file(w, layers);
         if (fd < 0 || !S_ISLNK(st.st_mode))
                 return 1;
         w->at[at] = 0;
@@ -96,7 +122,8 @@ static int step(Walk *w, char *const *layers)
         return r < 0 ? r : 1;
 }
 
-static int resolve(char *const *layers, const char *path, char **ret)
+/* RET_FILE: NULL, or a file of the image on the way; it is NULL if there is none. */
+static int resolve(char *const *layers, const char *path, char **ret, char **ret_file)
 {
         _cleanup_free_ Walk *w = calloc(1, sizeof(Walk));
         int r;
@@ -109,6 +136,8 @@ static int resolve(char *const *layers, const char *path, char **ret)
         do
                 r = step(w, layers);
         while (r > 0);
+        if (r >= 0 && ret_file && !isempty(w->file) && !(*ret_file = strdup(w->file)))
+                return -ENOMEM;
         return r < 0 ? r : xasprintf(ret, "/%s", w->at);
 }
 
@@ -117,7 +146,7 @@ int reify_find_path(char *const *layers, const char *path, struct stat *ret)
         _cleanup_free_ char *real = NULL;
         _cleanup_close_ int fd = -EBADF;
 
-        int r = resolve(layers, path, &real);
+        int r = resolve(layers, path, &real, NULL);
         if (r < 0)
                 return r;
         fd = open_merged(layers, real + 1, ret);
@@ -129,6 +158,7 @@ int reify_find_path(char *const *layers, const char *path, struct stat *ret)
 typedef struct Target {
         const Mount *mount;
         char *real;  /* the resolved path in the app's root */
+        char *file;  /* a file of the image on the way there; or NULL */
         char *shown; /* both, for messages */
 } Target;
 
@@ -136,6 +166,7 @@ static void targets_free(Target *targets, size_t n)
 {
         for (size_t i = 0; targets && i < n; i++) {
                 free(targets[i].real);
+                free(targets[i].file);
                 free(targets[i].shown);
         }
         free(targets);
@@ -171,7 +202,7 @@ static int find_target(const PodApp *a, char *const *layers, Target *t, Error *e
 {
         const char *why = NULL;
 
-        int r = resolve(layers, t->mount->path, &t->real);
+        int r = resolve(layers, t->mount->path, &t->real, &t->file);
         if (r == -ELOOP)
                 why = "too many symlinks in its path";
         else if (r == -ENAMETOOLONG)
@@ -203,6 +234,44 @@ static int check_same(const PodApp *a, const Target *x, const Target *y, Error *
                                  pod_app_path_name(a), x->mount->volume, y->mount->volume, y->shown);
         return error_set(e, -EINVAL, "App %s: volumes '%s' on %s and '%s' on %s are in the same place",
                          pod_app_path_name(a), x->mount->volume, x->shown, y->mount->volume, y->shown);
+}
+
+/* A place in another volume is as that is when the app starts, and what the image has in these directories is not used. */
+static bool is_covered(const Target *targets, size_t n, const Target *t, const char *path)
+{
+        static const char *const own[] = {"/dev", "/proc", "/sys"};
+
+        for (size_t i = 0; i < ELEMENTSOF(own); i++)
+                if (path_has_prefix(path, own[i]))
+                        return true;
+        for (size_t i = 0; i < n; i++)
+                if (&targets[i] != t && path_has_prefix(path, targets[i].real))
+                        return true;
+        return false;
+}
+
+static bool is_file(const Volume *v)
+{
+        struct stat st;
+
+        return v && v->kind == VOLUME_HOST && stat(v->source, &st) >= 0 && !S_ISDIR(st.st_mode);
+}
+
+static int check_types(const Reify *r, const PodApp *a, char *const *layers, const Target *targets,
+                       const Target *t, Error *e)
+{
+        const char *why = NULL;
+
+        if (t->file && !is_covered(targets, a->n_mounts, t, t->file))
+                why = "is a file of the image";
+        else if (is_file(pod_manifest_find_volume(r->manifest, t->mount->volume)) &&
+                 type_of(layers, t->real + 1) == S_IFDIR && !is_covered(targets, a->n_mounts, t, t->real))
+                why = "is a directory of the image, and the volume is a file";
+        if (!why)
+                return 0;
+        _cleanup_free_ char *shown = text_escape_for_terminal(t->file ?: t->real);
+        return error_set(e, -EINVAL, "Volume '%s' cannot be mounted on %s in app %s: %s %s",
+                         t->mount->volume, t->shown, pod_app_path_name(a), shown ?: "?", why);
 }
 
 /* --- Files hidden by a volume -------------------------------------------------------------------------- */
@@ -263,6 +332,8 @@ int reify_targets(Reify *r, const PodApp *a, char *const *layers, Error *e)
                 if (k >= 0)
                         k = warn_of_hidden_files(r, a, layers, &targets[i], e);
         }
+        for (size_t i = 0; k >= 0 && i < a->n_mounts; i++)
+                k = check_types(r, a, layers, targets, &targets[i], e);
         if (k >= 0)
                 qsort(targets, a->n_mounts, sizeof(Target), compare_targets);
         for (size_t i = 1; k >= 0 && i < a->n_mounts; i++)

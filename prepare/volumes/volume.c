@@ -248,6 +248,43 @@ int named_volume_list(const Store *s, char ***ret, Error *e)
         return 0;
 }
 
+static int check_quota(const Pod *p, const Volume *v, char ***warnings, Error *e)
+{
+        _cleanup_named_volume_ NamedVolume old = {};
+        VolumeSettings settings;
+        char had[64] = "no quota";
+
+        int r = volume_settings_read(p->manifest, v, &settings, e);
+        if (r < 0 || v->kind != VOLUME_EMPTY || !settings.named[0] || settings.quota == 0)
+                return r;
+        if (named_volume_read(p->store, settings.named, &old, NULL) < 0 || old.quota == settings.quota)
+                return 0; /* it will be made, or whoever opens it says what is wrong */
+        if (old.quota > 0)
+                snprintf(had, sizeof(had), "a quota of %llu bytes", (unsigned long long) old.quota);
+        if (warnings)
+                return strv_extendf(warnings,
+                                    "Volume '%s': quota= has no effect: the named volume %s exists, with %s",
+                                    v->name, settings.named, had) < 0
+                                       ? error_oom(e)
+                                       : 0;
+        r = error_set(e, -EEXIST,
+                      "Volume '%s' cannot have a quota of %llu bytes: the named volume %s exists, with %s",
+                      v->name, (unsigned long long) settings.quota, settings.named, had);
+        return error_hint(
+                        e, r,
+                        "The quota of a volume does not change: leave out quota=, or make the volume anew by "
+                        "'acnspawn volume export' and 'acnspawn volume import --quota='.");
+}
+
+int pod_volume_quotas_check(const Pod *p, size_t first, char ***warnings, Error *e)
+{
+        int r = 0;
+
+        for (size_t i = first; r >= 0 && i < p->manifest->n_volumes; i++)
+                r = check_quota(p, &p->manifest->volumes[i], warnings, e);
+        return r;
+}
+
 uint64_t named_volume_size(const Store *s, const char *name)
 {
         _cleanup_free_ char *path = NULL;

@@ -27,6 +27,9 @@ void named_volume_done(NamedVolume *v);
 int named_volume_create(Store *s, const NamedVolume *v, Error *e);
 /* Makes those volumes of the pod P (with its manifest) that do not exist. The caller holds the store's lock. */
 int pod_volumes_create(const Pod *p, Error *e);
+/* Quotas of the pod's volumes from the index FIRST on that exist with another one: -EEXIST, or a line of WARNINGS, if that is not NULL,
+ * for a pod that is made again. */
+int pod_volume_quotas_check(const Pod *p, size_t first, char ***warnings, Error *e);
 /* -EINVAL: the name; -ENOENT: there is none; -EBADMSG: its file "meta" is damaged. */
 int named_volume_read(const Store *s, const char *name, NamedVolume *ret, Error *e);
 /* Its directory with the files, opened with FLAGS; or a negative errno, without a message. */

@@ -78,8 +78,9 @@ static int begin_app(PodParser *p, const char *reference)
         p->sets[SET_APP].misplaced = NULL;
         p->sets[SET_APP].data = app;
         memset(p->sets[SET_APP].given, 0, sizeof(p->sets[SET_APP].given));
-        return context_apply_conf(p->context, "App",
-                                  &p->sets[SET_APP]); /* options that follow replace them */
+        int r = context_apply_conf(p->context, "App", &p->sets[SET_APP]);
+        isolators_mark_conf(&app->isolators, 0); /* options that follow replace them */
+        return r;
 }
 
 /* Everything up to "---" is passed to the app unchanged. */
@@ -154,6 +155,12 @@ static const struct {
                 {"tasks-max", ISOLATOR_RESOURCE_TASKS},
 };
 
+void isolators_mark_conf(IsolatorList *l, size_t first)
+{
+        for (size_t i = first; i < l->n; i++)
+                l->items[i].of_conf = true;
+}
+
 static void mark_limits(const IsolatorList *l, bool all, OptionSet *set)
 {
         for (size_t i = 0; i < ELEMENTSOF(limits); i++)
@@ -180,8 +187,12 @@ static int apply_conf(PodParser *p)
         OptionSet pod = p->sets[SET_POD];
         Context *c = p->context;
 
+        IsolatorList *isolators = &p->arguments->request.isolators;
+        size_t n = isolators->n;
+
         pod_arguments_mark_conf(p->arguments, &pod);
         int r = context_apply_conf(c, "Pod", &pod);
+        isolators_mark_conf(isolators, n);
         const char *conflict = r < 0 ? NULL : pod_arguments_conflict(p->arguments);
         if (conflict)
                 r = error_set(&c->error, -EINVAL, "With the defaults of acnspawn.conf: %s", conflict);
@@ -293,15 +304,13 @@ int pod_arguments_parse_with_pod(Context *c, const Option *verb_options, void *v
 
 int pod_arguments_read_manifest(Context *c, PodArguments *a)
 {
-        _cleanup_close_ int fd = -EBADF;
+        _cleanup_close_ int fd = input_open(a->manifest_file, O_RDONLY);
         _cleanup_free_ char *text = NULL;
         bool standard_input = streq(a->manifest_file, "-");
 
-        fd = standard_input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
-                            : open(a->manifest_file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
         if (fd < 0)
-                return error_set_errno(&c->error, -errno, "Cannot open the pod manifest '%s'",
-                                       a->manifest_file);
+                return error_set(&c->error, fd, "Cannot open the pod manifest '%s': %s", a->manifest_file,
+                                 input_problem(fd));
         text = malloc(MANIFEST_SIZE_MAX + 1);
         if (!text)
                 return error_oom(&c->error);

@@ -56,6 +56,8 @@ int pod_arguments_parse_with_pod(Context *c, const Option *verb_options, void *v
 /* Marks what acnspawn.conf has no values for: in the set of the pod's options, limits that A has in another way, or in its
  * pod manifest, and those of a resolv.conf that is not made; in that of an app, limits that it has in another way. */
 void pod_arguments_mark_conf(const PodArguments *a, OptionSet *pod);
+/* The isolators of L from the index FIRST on are values of acnspawn.conf. */
+void isolators_mark_conf(IsolatorList *l, size_t first);
 void app_arguments_mark_conf(const AppOverrides *app, OptionSet *set);
 
 /* Why options of the pod cannot be combined; NULL: they can. */

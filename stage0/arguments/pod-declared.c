@@ -563,7 +563,10 @@ static int apply_conf_to_apps(Context *c, const Declared *d, PodArguments *a)
 
                 mark_settings(d, DECLARED_APP, i, &set);
                 app_arguments_mark_conf(&a->request.apps[i], &set);
+                IsolatorList *isolators = &a->request.apps[i].isolators;
+                size_t n = isolators->n;
                 int r = context_apply_conf_as(c, MAKING_VERB, "App", &set);
+                isolators_mark_conf(isolators, n);
                 if (r < 0)
                         return r;
         }
@@ -574,6 +577,7 @@ int context_apply_declared_conf(Context *c, const Declared *d, PodArguments *a, 
 {
         static const char *const sections[] = {"Pod", "Image", "Run"};
         OptionSet sets[] = {{pod_options, a}, {image_options, a}, {run_options, own}};
+        size_t n = a->request.isolators.n;
 
         pod_arguments_mark_conf(a, &sets[0]);
         for (size_t i = 0; i < ELEMENTSOF(sets); i++) {
@@ -582,6 +586,7 @@ int context_apply_declared_conf(Context *c, const Declared *d, PodArguments *a, 
                 if (r < 0)
                         return r;
         }
+        isolators_mark_conf(&a->request.isolators, n);
         const char *conflict = pod_arguments_conflict(a);
         if (conflict)
                 return error_set(&c->error, -EINVAL, "With DNS=none in acnspawn.conf: %s", conflict);

@@ -214,15 +214,14 @@ static int read_quoted(Reader *x, char *text, Error *e)
 
 static int read_file(const Option *o, const char *value, char **ret, Error *e)
 {
-        _cleanup_close_ int fd = streq(value, "-") ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
-                                                   : open(value, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        _cleanup_close_ int fd = input_open(value, O_RDONLY);
         _cleanup_free_ char *text = malloc(ENVIRONMENT_FILE_MAX + 2);
 
         if (!text)
                 return error_oom(e);
-        ssize_t n = fd < 0 ? -errno : loop_read(fd, text, ENVIRONMENT_FILE_MAX + 1);
+        ssize_t n = fd < 0 ? fd : loop_read(fd, text, ENVIRONMENT_FILE_MAX + 1);
         if (n < 0)
-                return option_invalid(o, value, e, "%s", strerror((int) -n));
+                return option_invalid(o, value, e, "%s", input_problem((int) n));
         if (n > ENVIRONMENT_FILE_MAX)
                 return option_invalid(o, value, e, "it is larger than %u bytes", ENVIRONMENT_FILE_MAX);
         text[n] = 0;

@@ -23,6 +23,14 @@ static int set_mode(const Option *o, const char *value, PrepareOptions *p, NetMo
         return 0;
 }
 
+/* By their names, before the arguments. Plugins cannot tell two attachments of a pod to one network apart when they remove them. */
+static bool same_network(const char *a, const char *b)
+{
+        size_t n = strcspn(a, ":");
+
+        return n == strcspn(b, ":") && memcmp(a, b, n) == 0;
+}
+
 static int add_network(const Option *o, const char *value, const char *word, PrepareOptions *p, Error *e)
 {
         _cleanup_error_ Error reason = ERROR_NULL;
@@ -31,7 +39,10 @@ static int add_network(const Option *o, const char *value, const char *word, Pre
                 return option_invalid(o, value, e, "cannot be combined with --net=host");
         if (pod_network_check(word, &reason) < 0)
                 return option_invalid_because(o, value, e, &reason);
-        /* The same network twice results in two interfaces. */
+        STRV_FOREACH (other, p->networks)
+                if (same_network(*other, word))
+                        return option_invalid(o, value, e, "the pod is in the network '%.*s' already",
+                                              (int) strcspn(word, ":"), word);
         if (strv_length(p->networks) >= NETWORKS_MAX)
                 return option_invalid(o, value, e, "a pod can be in no more than %u networks", NETWORKS_MAX);
         p->net = NET_NETWORKS;

@@ -118,7 +118,7 @@ const Option pod_options[] = {
                  "Same with the value itself, which is visible to other users", NULL, option_set_credential,
                  POD(request.credentials), OPTION_LINES},
                 {NULL, "annotation", 0, "NAME=VALUE", false, "Add an annotation to the pod", NULL,
-                 option_annotation, POD(request.annotations), OPTION_WORDS},
+                 option_pod_annotation, POD(request.annotations), OPTION_WORDS},
                 {NULL, "user-annotation", 0, "NAME=VALUE", false, "Add a user annotation to the pod", NULL,
                  option_pair, POD(request.user_annotations), OPTION_WORDS},
                 {NULL, "user-label", 0, "NAME=VALUE", false, "Add a user label to the pod", NULL,

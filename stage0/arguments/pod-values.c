@@ -49,6 +49,18 @@ int option_annotation(const Option *o, const char *value, void *target, Error *e
         return add_pair(o, value, target, ac_identifier_check, e);
 }
 
+static int pod_annotation_check(const char *name, Error *e)
+{
+        int r = ac_identifier_check(name, e);
+
+        return r < 0 ? r : pod_setting_check(name, e);
+}
+
+int option_pod_annotation(const Option *o, const char *value, void *target, Error *e)
+{
+        return add_pair(o, value, target, pod_annotation_check, e);
+}
+
 int option_app_annotation(const Option *o, const char *value, void *target, Error *e)
 {
         const char *setting = startswith(value, SETTING_PREFIX), *equals = strchr(value, '=');

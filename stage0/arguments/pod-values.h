@@ -13,7 +13,8 @@ int option_environment(const Option *o, const char *value, void *target, Error *
 /* PairList: a file of such lines, as systemd, and as podman and docker read it (pod-environment.c). */
 int option_environment_file(const Option *o, const char *value, void *target, Error *e);
 int option_env_file(const Option *o, const char *value, void *target, Error *e);
-/* PairList: NAME=VALUE, the name of an annotation being an AC Identifier. */
+/* PairList: NAME=VALUE, the name of an annotation being an AC Identifier; of a pod it is no setting of apps. */
+int option_pod_annotation(const Option *o, const char *value, void *target, Error *e);
 int option_annotation(const Option *o, const char *value, void *target, Error *e);
 /* The same of an app, among whose annotations are its settings. */
 int option_app_annotation(const Option *o, const char *value, void *target, Error *e);

@@ -15,11 +15,12 @@
 #define CONF_FILES_MAX 256U
 #define CONF_WARNINGS_MAX 64U
 
+#define APPS "prepare run add-app launch launch-group" /* the verbs that make apps of the command line */
+
 const ConfKey conf_keys[N_CONF_KEYS] = {
                 {"Store", "Directory", "dir", NULL, "", ACNSPAWN_STATEDIR},
-                {"Image", "PullPolicy", "pull-policy", "update", "prepare run add-app fetch", "new"},
-                {"Image", "MinSpeed", "min-speed", NULL, "prepare run add-app fetch update update-app",
-                 "512"},
+                {"Image", "PullPolicy", "pull-policy", "update", APPS " update-app fetch", "new"},
+                {"Image", "MinSpeed", "min-speed", NULL, APPS " update-app fetch update", "512"},
                 {"Pod", "Network", "net", "network", "prepare run", "none"},
                 {"Pod", "StopTimeout", "stop-timeout", NULL, "prepare run", "10s"},
                 {"Pod", "Memory", "memory", NULL, "prepare run", "infinity"},
@@ -30,13 +31,13 @@ const ConfKey conf_keys[N_CONF_KEYS] = {
                 {"Pod", "DNSOption", "dns-option", NULL, "prepare run", "of the network"},
                 {"Pod", "HostsEntry", "hosts-entry", NULL, "prepare run", "none"},
                 {"Pod", "ImagePolicy", "image-policy", NULL, "prepare run", "none"},
-                {"App", "Memory", "memory", NULL, "prepare run add-app", "infinity"},
-                {"App", "CPU", "cpu", NULL, "prepare run add-app", "infinity"},
-                {"App", "CPUShares", "cpu-shares", NULL, "prepare run add-app", "1024"},
-                {"App", "TasksMax", "tasks-max", NULL, "prepare run add-app", "2048"},
-                {"App", "Log", "log", NULL, "prepare run add-app", "auto"},
-                {"App", "LogSize", "log-size", NULL, "prepare run add-app", "a share of the journal"},
-                {"App", "LogRate", "log-rate", NULL, "prepare run add-app", "LogSize in an hour"},
+                {"App", "Memory", "memory", NULL, APPS, "infinity"},
+                {"App", "CPU", "cpu", NULL, APPS, "infinity"},
+                {"App", "CPUShares", "cpu-shares", NULL, APPS, "1024"},
+                {"App", "TasksMax", "tasks-max", NULL, APPS, "2048"},
+                {"App", "Log", "log", NULL, APPS, "auto"},
+                {"App", "LogSize", "log-size", NULL, APPS, "a share of the journal"},
+                {"App", "LogRate", "log-rate", NULL, APPS, "LogSize in an hour"},
                 {"Run", "DetachKeys", "detach-keys", NULL, "run attach", "ctrl-],ctrl-],ctrl-]"},
                 {"Run", "ReadyTimeout", "ready-timeout", NULL, "run", "infinity"},
 };

@@ -55,6 +55,9 @@ int confine_all_nested(Pod *p, Error *e);
  * and records this in the pod directory. To be called after the pod's apps have been written. */
 /* Warns of privileges that --grant= names, and the image of the app does not ask for. Apps of REQUEST begin at FIRST. */
 int warn_of_grants(Pod *p, const PodRequest *request, size_t first, char ***warnings, Error *e);
+/* The apps and volumes of P from these indices on have nothing that takes a pod with the users of the host, or P is one (fit.c).
+ * -EINVAL, with the app or volume. */
+int check_users(const Pod *p, size_t first_app, size_t first_volume, Error *e);
 int decide_privileges(Pod *p, const PodRequest *request, Error *e);
 /* The same for the last app of P, which is added to it as the only one of REQUEST. */
 int decide_app_privileges(Pod *p, const PodRequest *request, Error *e);

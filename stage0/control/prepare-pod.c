@@ -259,7 +259,11 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
         if (r >= 0)
                 r = decide_capabilities(p, e);
         if (r >= 0)
+                r = check_users(p, 0, 0, e);
+        if (r >= 0)
                 r = pod_volumes_check(p, 0, warnings, e);
+        if (r >= 0)
+                r = pod_volume_quotas_check(p, 0, o->predecessor ? warnings : NULL, e);
         if (r >= 0)
                 r = check_sockets(p, e);
         if (r >= 0)
@@ -391,7 +395,11 @@ static int complete_app(Pod *p, const PodRequest *q, size_t first, size_t first_
         if (r >= 0)
                 r = check_within_pod(p, app, capabilities, e);
         if (r >= 0)
+                r = check_users(p, first, first_volume, e);
+        if (r >= 0)
                 r = check_app(p, first, first_volume, warnings, e);
+        if (r >= 0)
+                r = pod_volume_quotas_check(p, first_volume, NULL, e);
         if (r >= 0)
                 r = pod_warn_isolators(p, q, first, NULL, warnings, e);
         if (r >= 0)

@@ -23,12 +23,20 @@ typedef struct Decision {
         Text refused; /* lines about apps */
 } Decision;
 
-static bool has_isolator(const IsolatorList *l, const char *name)
+static const Isolator *find_isolator(const IsolatorList *l, const char *name)
 {
         for (size_t i = 0; i < l->n; i++)
                 if (streq(l->items[i].name, name))
-                        return true;
-        return false;
+                        return &l->items[i];
+        return NULL;
+}
+
+/* L: what the request has in the place of what OTHERWISE has. */
+static GrantSource source_among(const IsolatorList *l, const char *name, GrantSource otherwise)
+{
+        const Isolator *i = find_isolator(l, name);
+
+        return !i ? otherwise : i->of_conf ? GRANT_CONFIGURATION : GRANT_COMMAND_LINE;
 }
 
 /* Where the isolator NAME of the app INDEX comes from. Isolators of a command line have replaced those of the
@@ -37,7 +45,7 @@ static GrantSource source_of(const PodRequest *q, size_t index, const char *name
 {
         if (q->template)
                 return q->template->apps[index]->app ? GRANT_POD_MANIFEST : GRANT_IMAGE;
-        return has_isolator(&q->apps[index].isolators, name) ? GRANT_COMMAND_LINE : GRANT_IMAGE;
+        return source_among(&q->apps[index].isolators, name, GRANT_IMAGE);
 }
 
 /* What listens on a port that the command line names is no request of the image. */
@@ -246,7 +254,7 @@ static bool is_in_force(const PodRequest *q, const PodApp *a, size_t index, cons
 {
         const char *name = isolator_type_to_string(p->type);
 
-        return has_isolator(&a->app->isolators, name) && source_of(q, index, name) == GRANT_IMAGE;
+        return find_isolator(&a->app->isolators, name) && source_of(q, index, name) == GRANT_IMAGE;
 }
 
 /* Requests of the image's isolators that the command line has replaced. */
@@ -374,8 +382,7 @@ static int record_pod_origins(Decision *d, const PodManifest *m)
         for (size_t i = 0; r >= 0 && i < m->isolators.n; i++) {
                 const char *name = m->isolators.items[i].name;
                 r = pod_grants_add_origin(&d->grants, NULL, name,
-                                          has_isolator(&d->request->isolators, name) ? GRANT_COMMAND_LINE
-                                                                                     : GRANT_POD_MANIFEST);
+                                          source_among(&d->request->isolators, name, GRANT_POD_MANIFEST));
         }
         return r;
 }

@@ -112,12 +112,11 @@ static int check_line(Context *c, const char *pod, const PodArguments *a, const 
 
 static int read_text(Context *c, const char *file, char **ret, size_t *ret_size)
 {
-        _cleanup_close_ int fd = streq(file, "-") ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
-                                                  : open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        _cleanup_close_ int fd = input_open(file, O_RDONLY);
         _cleanup_free_ char *text = malloc(MANIFEST_SIZE_MAX + 1);
 
         if (fd < 0)
-                return error_set_errno(&c->error, -errno, "Cannot open '%s'", file);
+                return error_set(&c->error, fd, "Cannot open '%s': %s", file, input_problem(fd));
         if (!text)
                 return error_oom(&c->error);
         ssize_t n = loop_read(fd, text, MANIFEST_SIZE_MAX + 1);

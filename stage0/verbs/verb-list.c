@@ -264,37 +264,78 @@ static int show(Context *c, Table *t, const Arguments *a)
                                      a->states || a->filters.n > 0 || a->names.n > 0 ? "such pods" : "pods");
 }
 
-static bool is_requested(const Arguments *a, Pod *p)
+/* The pods that the names on the command line are of. */
+typedef struct Named {
+        const Arguments *arguments;
+        Pod **pods;
+        size_t n;
+        char **uuids;
+} Named;
+
+static bool has_name(const Arguments *a, const Pod *p, const char *name)
+{
+        return streq_ptr(p->config.name, name) || streq(p->uuid, name) ||
+               (a->all && streq_ptr(p->former_name, name));
+}
+
+static int add_named(Context *c, const char *name, void *userdata)
+{
+        _cleanup_(pod_freep) Pod *p = NULL;
+        Named *x = userdata;
+        bool found = false;
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < x->n; i++)
+                if (has_name(x->arguments, x->pods[i], name)) {
+                        r = strv_extend(&x->uuids, x->pods[i]->uuid);
+                        found = true;
+                }
+        if (r < 0)
+                return error_oom(&c->error);
+        if (found)
+                return 0;
+        r = context_find_pod(c, name, &p); /* by the beginning of its UUID */
+        if (r < 0)
+                return r;
+        return strv_extend(&x->uuids, p->uuid) < 0 ? error_oom(&c->error) : 0;
+}
+
+static bool is_requested(const Arguments *a, char *const *uuids, Pod *p)
 {
         if (a->states && !strv_contains(a->states, pod_shown_state(p)))
                 return false;
-        for (size_t i = 0; i < a->names.n; i++) {
-                const char *name = a->names.list[i];
-                if (streq_ptr(p->config.name, name) || streq(p->uuid, name) ||
-                    (a->all && streq_ptr(p->former_name, name)))
-                        return true;
-        }
-        return a->names.n == 0;
+        return a->names.n == 0 || strv_contains(uuids, p->uuid);
 }
 
 static int list(Context *c, const Arguments *a)
 {
         _cleanup_(table_freep) Table *t = table_new(columns, ELEMENTSOF(columns));
+        _cleanup_strv_free_ char **uuids = NULL;
         Pod **pods = NULL;
         size_t n = 0;
 
-        int r = context_open_store_if_there(c);
+        int r = a->names.n > 0 ? context_open_existing_store(c) : context_open_store_if_there(c);
         if (r > 0)
                 r = pod_list(c->store, &pods, &n, &c->error);
         if (r < 0)
                 return r;
+        Named x = {.arguments = a, .pods = pods, .n = n};
+        int status = context_for_each(c, &a->names, add_named, &x);
+        uuids = x.uuids;
+        if (status < 0) {
+                pod_list_free(pods, n);
+                return status;
+        }
         /* In full unless on a terminal, where UUIDs are shortened to a unique prefix. */
         size_t length = a->full || !isatty(STDOUT_FILENO) ? SIZE_MAX : pod_short_uuid_length(pods, n);
         for (size_t i = 0; t && r >= 0 && i < n; i++)
-                if (is_requested(a, pods[i]) && filters_match(&a->filters, pods[i]))
+                if (is_requested(a, uuids, pods[i]) && filters_match(&a->filters, pods[i]))
                         r = add_pod(t, pods[i], length);
         pod_list_free(pods, n);
-        return !t || r < 0 ? error_oom(&c->error) : show(c, t, a);
+        if (!t || r < 0)
+                return error_oom(&c->error);
+        r = show(c, t, a);
+        return r < 0 ? r : MAX(r, status);
 }
 
 static int run(Context *c, int argc, char **argv)
@@ -321,8 +362,7 @@ const Verb verb_list = {
                 .synopsis = "[OPTIONS…] [NAME…]",
                 .brief = "[NAME…]",
                 .summary = "List pods",
-                .text = "Lists the pods in the order of their creation, or those that have one of the "
-                        "names. On a terminal UUIDs are "
+                .text = "Lists the pods in the order of their creation, or those that are named. On a terminal UUIDs are "
                         "shortened to unique prefixes; a prefix is sufficient wherever a pod "
                         "is named.",
                 .words = "pod",

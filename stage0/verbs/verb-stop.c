@@ -55,6 +55,7 @@ static int run(Context *c, int argc, char **argv)
         Arguments a = {.timeout_usec = STOP_AS_CONFIGURED};
 
         int r = context_parse_for_store(c, options, &a, argc, argv, &words);
+        a.force = a.force || a.timeout_usec == 0;
         return r <= 0 ? r : context_for_many_pods(c, &words, &(PodWork){.function = stop, .userdata = &a});
 }
 

@@ -120,13 +120,13 @@ static int read_input(Context *c, int fd, const char *file, char *data, size_t s
 static int read_file(Context *c, const char *file, char **ret, size_t *ret_size)
 {
         _cleanup_free_ char *data = malloc(TRUST_KEY_FILE_MAX + 2);
-        _cleanup_close_ int fd = streq(file, "-") ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
-                                                  : open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        _cleanup_close_ int fd = input_open(file, O_RDONLY);
 
         if (!data)
                 return error_oom(&c->error);
         if (fd < 0)
-                return error_set_errno(&c->error, errno, "Cannot open the key file '%s'", file);
+                return error_set(&c->error, fd, "Cannot open the key file '%s': %s", file,
+                                 input_problem(fd));
         /* One byte more than allowed, so that the parser reports that it is too large. */
         int r = read_input(c, fd, file, data, TRUST_KEY_FILE_MAX + 1, ret_size);
         if (r >= 0)

@@ -443,14 +443,15 @@ static int validate_file(Validation *v, int fd)
 /* 0 if it is valid, 1 if not (the findings were shown). */
 static int validate_one(Context *c, const char *file, void *userdata)
 {
-        _cleanup_close_ int fd = streq(file, "-") ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)
-                                                  : open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+        _cleanup_close_ int fd = input_open(file, O_RDONLY);
         Validation *v = userdata;
         struct stat st;
 
         v->file = file;
-        if (fd < 0 || fstat(fd, &st) < 0)
-                return error_set_errno(&c->error, errno, "Cannot open '%s'", file);
+        if (fd < 0)
+                return error_set(&c->error, fd, "Cannot open '%s': %s", file, input_problem(fd));
+        if (fstat(fd, &st) < 0)
+                return error_set_errno(&c->error, errno, "Cannot read '%s'", file);
         int r = library_load(&capng_library, &c->error);
         if (r < 0)
                 return r;

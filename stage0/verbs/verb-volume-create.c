@@ -153,8 +153,8 @@ static int open_archive(Context *c, const char *path)
                                   "Name a file, or redirect one: acnspawn volume import NAME "
                                   "<FILE.tar");
         }
-        int fd = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-        return fd < 0 ? error_set_errno(&c->error, -errno, "Cannot read standard input") : fd;
+        int fd = input_open("-", O_RDONLY);
+        return fd < 0 ? error_set(&c->error, fd, "Cannot read standard input: %s", input_problem(fd)) : fd;
 }
 
 static int import_volume(Context *c, Arguments *a, const Words *words)

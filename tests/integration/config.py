@@ -124,6 +124,40 @@ def each_app_has_its_limits(host):
 
 
 @case
+def status_says_what_comes_from_here(host):
+    """Also of a declared pod, and of a pod that is run again."""
+    write(host, "[Pod]\nMemory=64Mi\nCPU=2\n[App]\nMemory=32Mi\nTasksMax=55\n")
+    sources = lambda uuid: {(i["app"], i["name"]): i["source"] for i in host.status(uuid)["isolators"]}
+    image = host.shell("true", name="example.com/a", app={"isolators": [{"name": "resource/tasks", "value": {"limit": "9"}}]})
+    expected = {(None, "resource/memory"): "acnspawn.conf", (None, "resource/cpu"): "command line",
+                ("a", "resource/memory"): "command line", ("a", "resource/tasks"): "acnspawn.conf"}
+    uuid, manifest, isolators = pod(host, "--name=p", "--cpu=1", image, "--memory=16Mi")
+    equal(sources(uuid), expected)
+    host.acnspawn("run", uuid).expect(0)
+    host.acnspawn("run", "p").expect(0) # without that acnspawn.conf
+    equal(sources("p"), expected)
+    contains(host.acnspawn("status", "p").expect(0).out, "[acnspawn.conf]\n")
+    write(host, "[Pod]\nCPU=1\n[App a]\nImage=%s\nMemory=16Mi\n" % image, "pods/web.pod")
+    equal(sources(pod(host, "--declared=web")[0]), expected)
+
+
+@case
+def apps_that_are_launched_have_these_limits_too(host):
+    write(host, "[App]\nMemory=64Mi\nLog=none\n")
+    image = host.shell("sleep 1000", name="example.com/a")
+    uuid = host.detach("--exit-policy=never")
+    acnspawn(host, "add-app", uuid, image, "--name=added").expect(0)
+    acnspawn(host, "launch", uuid, image, "--name=launched").expect(0)
+    acnspawn(host, "launch-group", uuid, image, "--name=one", "---", image, "--name=two", "--memory=32Mi").expect(0)
+    manifest = json.loads(host.acnspawn("cat-manifest", uuid).expect(0).out)
+    names = [a["name"] for a in manifest["apps"]]
+    equal({name: (app_isolators(manifest, n).get("resource/memory", {}).get("limit"), annotations(manifest, n).get("acnspawn/log"))
+           for n, name in enumerate(names)},
+          {"added": ("64Mi", "none"), "launched": ("64Mi", "none"), "one": ("64Mi", "none"), "two": ("32Mi", "none")})
+    host.acnspawn("stop", "--force", uuid).expect(0)
+
+
+@case
 def limits_of_a_pod_by_another_option_stay(host):
     write(host, "[Pod]\nMemory=64Mi\n")
     uuid, manifest, isolators = pod(host, '--isolator=resource/memory={"limit":"16Mi"}', host.shell("true", name="example.com/a"))
@@ -179,6 +213,13 @@ def the_pull_policy(host):
     for verb in "fetch", "prepare":
         contains(acnspawn(host, verb, "example.invalid/a").expect(1).err, "example.invalid/a")
         lacks(acnspawn(host, verb, "example.invalid/a").expect(1).err, "resolve")
+    uuid = host.detach("--exit-policy=never", host.shell("sleep 1000", name="example.com/a"), "--name=a")
+    for args in ("add-app", uuid), ("launch", uuid), ("launch-group", uuid), ("update-app", uuid, "a"):
+        image = "--image=example.invalid/a" if args[0] == "update-app" else "example.invalid/a"
+        err = acnspawn(host, *args, image).expect(1).err
+        contains(err, "example.invalid/a")
+        lacks(err, "resolve", "message of %s" % args[0])
+    host.acnspawn("stop", "--force", uuid).expect(0)
     contains(acnspawn(host, "fetch", "--pull-policy=nevr", "example.invalid/a").expect(2).err, "for --pull-policy: must be new, update or never")
 
 

@@ -213,10 +213,24 @@ def what_is_refused(host):
         r = host.acnspawn("prepare", image, *args).expect(2)
         contains(r.err, message, "message about %s" % args[0][:40])
         lacks(r.err, SECRET, "message about %s" % args[0][:40])
+    # Those of the pod and those of the app are the app's together.
+    r = host.acnspawn("prepare", "--credential=a:" + half, image, "--credential=b:" + half).expect(1)
+    contains(r.err, "The credentials of app a, with those of the pod, are larger than 1048576 bytes together")
+    r = host.acnspawn("prepare", *("--set-credential=p%d:x" % n for n in range(200)), image, *("--set-credential=p%d:y" % n for n in range(100, 300)))
+    contains(r.expect(1).err, "App a has 300 credentials, with those of the pod: more than 256")
+    # One in the place of another counts once.
+    host.acnspawn("prepare", "--dry-run", "--credential=a:" + half, image, "--credential=a:" + half).expect(0)
     # Standard input has been read to its end: a second secret would be empty.
     r = host.acnspawn("prepare", image, "--credential=a:-", "--credential=b:-", input=SECRET.encode()).expect(2)
     contains(r.err, "standard input has been read already")
     lacks(r.err, SECRET)
+    for args in ("--env-file=-", image, "--credential=b:-"), (image, "--credential=b:-", "--env-file=-"), ("--env-file=-", "--env-file=-", image):
+        r = host.acnspawn("prepare", *args, input=b"A=%s\n" % SECRET.encode()).expect(2)
+        contains(r.err, "standard input has been read already", "message about %s" % " ".join(args))
+        lacks(r.err, SECRET)
+    for args in ("prepare", "--env-file=-", "--pod-manifest=-"), ("prepare", "--env-file=-", "-"), ("prepare", "--env-file=-", "docker-archive:-"), \
+                ("validate", "-", "-"), ("trust", "--root", "-", "-"):
+        contains(host.acnspawn(*args, input=b"A=b\n").expect(1).err, "standard input has been read already", "message of %s" % " ".join(args))
     equal(host.pods(), [], "pods")
 
 

@@ -52,6 +52,24 @@ def fault_of_a_static_program(host):
 
 
 @case
+def an_app_that_has_used_up_its_time_has_failed(host):
+    """Whatever it says itself when it is stopped for that; the time begins when it is healthy, and so has its handler."""
+    script = "trap 'exit %d' TERM; touch /tmp/up; while :; do sleep 0.05; done"
+    limit = ["--max-runtime=50ms", "--health-cmd=test -e /tmp/up", "--health-interval=100ms", "--health-start-period=1min"]
+    for status, expected in (0, 125), (3, 3):
+        app, _ = ended(host, expected, host.shell(script % status, name="example.com/a"), *limit)
+        equal((app["cause"], app["exitStatus"]), ("timeout", status))
+        host.acnspawn("rm", os.path.basename(host.one_pod())).expect(0)
+    uuid = host.detach("--exit-policy=never", host.shell(script % 0, name="example.com/a"), *limit)
+    host.acnspawn("wait", uuid, "a").expect(125)
+    host.acnspawn("stop", uuid).expect(0)
+    host.acnspawn("rm", uuid).expect(0)
+    # The status of the pod is its own, not that of the app that is stopped because of it.
+    app, _ = ended(host, 125, host.shell("sleep 1000", name="example.com/b"), "---", host.shell(script % 0, name="example.com/a"), *limit, app="a")
+    equal(app["cause"], "timeout")
+
+
+@case
 def missing_command_is_127(host):
     app, r = ended(host, 127, host.image(["/no/such/program"]))
     equal(app["cause"], "command-not-found")

@@ -633,6 +633,26 @@ def oci_image_is_verified_and_exported(host):
 
 
 @case
+def places_that_an_image_came_from(host):
+    """All of them mean it, by relative paths too, until something else has come from there."""
+    layout, copy = host.path("layout"), host.path("copy")
+    for command in (["init", "--layout", layout], ["new", "--image", layout + ":a"], ["insert", "--image", layout + ":a", "/etc/passwd", "/one"]):
+        subprocess.run(["umoci"] + command, check=True, capture_output=True)
+    id = imported(host, "oci:%s:a" % layout)
+    shutil.copytree(layout, copy)
+    equal(imported(host, "oci:%s:a" % copy), id)
+    shown = lambda reference: json.loads(host.acnspawn("image", "show", "--json", reference).expect(0).out)[0]["id"]
+    for reference in "oci:%s:a" % layout, "oci:%s:a" % copy, "oci:%s:a" % os.path.relpath(layout):
+        equal(shown(reference), id, reference)
+    subprocess.run(["umoci", "insert", "--image", copy + ":a", "/etc/passwd", "/two"], check=True, capture_output=True)
+    other = imported(host, "oci:%s:a" % copy)
+    equal((shown("oci:%s:a" % layout), shown("oci:%s:a" % copy)), (id, other))
+    host.acnspawn("image", "rm", "oci:%s:a" % layout).expect(0)
+    contains(host.acnspawn("image", "show", "oci:%s:a" % layout).expect(1).err, "came from")
+    equal(shown("oci:%s:a" % copy), other)
+
+
+@case
 def altered_list_and_config_of_an_oci_image(host):
     layout = host.path("layout")
     for command in (["init", "--layout", layout], ["new", "--image", layout + ":a"], ["insert", "--image", layout + ":a", "/etc/passwd", "/one"],

@@ -50,6 +50,7 @@ def processes_are_limited_while_the_app_runs(host):
     equal(c.call("UpdateApp", app="a", tasks=30), {})
     equal(limit_of_tasks(host, uuid), "30")
     true("30 processes" in reported(host, "resource/tasks")["detail"], "what is reported")
+    equal(reported(host, "resource/tasks")["source"], "command line")
     host.acnspawn("update-app", "p", "a", "--tasks-max=25").expect(0)
     equal(limit_of_tasks(host, uuid), "25")
     # Also after a restart, at which the pod's systemd reads the unit again, and in the definition of the pod.

@@ -329,8 +329,9 @@ def sys_can_be_writable(host):
     equal([line for line in r.out.splitlines() if line.startswith("other")], ["other: 77"])
     equal(host.run("--no-userns", image, capability).out.split(), ["1000"])
     equal(read_text("/sys/class/net/lo/tx_queue_len").strip(), before)
-    contains(host.acnspawn("run", image, "--sys=writable").expect(125).err,
-             "Cannot mount a writable /sys in the app's root, which takes a pod without users of its own")
+    for verb in ["run"], ["prepare"], ["prepare", "--dry-run", "--strict"]:
+        contains(host.acnspawn(*verb, image, "--sys=writable").expect(1).err, "cannot have a writable /sys in a pod with users of its own")
+        contains(host.acnspawn(*verb, image, '--annotation=acnspawn/hooks=[{"path":"/bin/true"}]').expect(1).err, "cannot have hooks on the host")
 
 
 @both

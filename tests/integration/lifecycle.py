@@ -559,6 +559,10 @@ def stop_with_a_timeout_kills(host):
     host.wait_up("b")
     lacks(host.acnspawn("stop", "-t", "1min", uuid).expect(0).err, "killed.", "message")
     equal(host.status(uuid)["exitStatus"], 0)
+    uuid = host.detach("--name=r", host.shell("trap '' TERM; " + FOREVER, name="example.com/c"))
+    host.wait_up("c")
+    equal(host.acnspawn("stop", "--timeout=0", uuid).expect(0).err, "", "what --force says")
+    equal(host.state(uuid), "exited")
 
 
 @case

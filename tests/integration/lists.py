@@ -48,6 +48,25 @@ def pods_by_filters(host):
 
 
 @case
+def pods_by_names(host):
+    """Also by the beginning of a UUID, as everywhere; what is not there is said, and the rest is listed."""
+    image = host.shell("true", name="example.com/a")
+    one, two = host.prepare("--name=one", image), host.prepare("--name=two", image)
+    for word in "one", one, one.upper(), next(one[:n] for n in range(1, 37) if not two.startswith(one[:n])):
+        equal(names(host, word), ["one"], word)
+    equal(names(host, "two", one), ["one", "two"])
+    equal(names(host, "one", "--state=running"), [])
+    r = host.acnspawn("list", "--format={name}", "nope", "two").expect(1)
+    equal(r.out, "two\n")
+    contains(r.err, "There is no pod 'nope' in the store")
+    r = host.acnspawn("list", "--json=short", "nope").expect(1)
+    equal(json.loads(r.out), [])
+    host.acnspawn("run", "--replace", "two").expect(0)
+    equal(len(names(host, "--all", "two")), 1)
+    contains(host.acnspawn("--dir=" + host.path("none"), "list", "one").expect(1).err, "There is no store at")
+
+
+@case
 def pods_in_formats(host):
     uuid = host.prepare("--name=p", "--network=host", "--user-label=tier=front", "--user-annotation=owner=me",
                         "--annotation=example.com/note=x", host.shell("true", name="example.com/a"), "--name=one", "---",

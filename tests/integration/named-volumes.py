@@ -302,6 +302,32 @@ def list_shows_sizes_and_users(host):
 
 
 @case
+def quota_of_a_volume_that_exists_does_not_change(host):
+    """Another one is refused, also by a dry run; the same one is given again by each run."""
+    image = host.shell("sleep 1000", name="example.com/a")
+    quota = lambda q: ("--volume=d,kind=named,source=data,quota=" + q, image, "--mount=d:/d")
+    volume(host, "create", "data")
+    for dry in [], ["--dry-run"]:
+        err = host.acnspawn("prepare", *dry, *quota("1Mi")).expect(1).err
+        contains(err, "Volume 'd' cannot have a quota of 1048576 bytes: the named volume data exists, with no quota")
+        contains(err, "acnspawn volume import --quota=")
+    equal(host.pods(), [], "pods")
+    # As on a file system that has quotas.
+    path = os.path.join(host.dir, "volumes/data/meta")
+    meta = json.loads(read_text(path))
+    with open(path, "w") as f:
+        json.dump({**meta, "quota": 1048576}, f)
+    host.acnspawn("prepare", "--dry-run", *quota("1Mi")).expect(0)
+    contains(host.acnspawn("prepare", *quota("2Mi")).expect(1).err, "exists, with a quota of 1048576 bytes")
+    # A pod that is run again is not kept from it by a volume that was made anew.
+    uuid = host.prepare("--name=p", "--volume=d,kind=named,source=data,quota=1Mi", host.shell("true", name="example.com/b"), "--mount=d:/d")
+    host.acnspawn("run", uuid).expect(0)
+    with open(path, "w") as f:
+        json.dump(meta, f)
+    contains(host.acnspawn("run", "p").expect(0).err, "Volume 'd': quota= has no effect: the named volume data exists, with no quota")
+
+
+@case
 def quota_needs_a_file_system_that_has_it(host):
     """It is named, with what to do; no volume, pod or temporary file is left. tests/vm/quota.py has one that works."""
     host.dir = os.path.join("/dev/shm", os.path.basename(host.tmp))

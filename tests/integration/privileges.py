@@ -234,6 +234,16 @@ def it_is_shown_by_status_and_image_show(host):
         ("CAP_SYS_ADMIN", "CAP_SYS_ADMIN", "--grant=CAP_SYS_ADMIN", "os/linux/capabilities-retain-set"),
         ("seccomp", "no system call filter", "--grant=seccomp", "os/linux/seccomp-retain-set")])
     contains(host.acnspawn("image", "show", "example.com/a").expect(0).out, "Asks For: CAP_SYS_PTRACE (--grant=CAP_SYS_PTRACE)\n")
+    # What update-app changes is the image's no more; the rest, with its grants, stays.
+    tasks = {"name": "resource/tasks", "value": {"limit": "100"}}
+    sleeper = host.shell("sleep 1000", name="example.com/s", app={"isolators": [ADMIN, tasks]})
+    uuid = host.detach("--name=s", sleeper, "--grant=CAP_SYS_PTRACE,CAP_SYS_ADMIN")
+    sources = lambda: {i["name"]: i["source"] for i in host.status(uuid)["isolators"] if i["app"]}
+    before, granted = sources(), host.status(uuid)["privileges"]
+    equal((before["resource/tasks"], len(granted)), ("image", 2))
+    host.acnspawn("update-app", uuid, "s", "--tasks-max=50").expect(0)
+    equal((sources(), host.status(uuid)["privileges"]), ({**before, "resource/tasks": "command line"}, granted))
+    host.acnspawn("stop", "--force", uuid).expect(0)
     plan = json.loads(host.acnspawn("prepare", "--dry-run", "--json=short", image, "--grant=all").expect(0).out)
     equal({i["source"] for i in plan["isolators"]}, {"image"})
 

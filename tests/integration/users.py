@@ -100,11 +100,17 @@ def hostile_names_are_refused(host):
 
 @case
 def number_beyond_the_range_of_the_pod_is_refused(host):
-    """A user namespace has 65536 ids, so 70000 is not valid; without a user namespace it is."""
-    r = refused(host, "70000", "0")
-    contains(r.err, "The pod has no user 70000, or no group 0: it has those from 0 to 65535", "message")
-    for p in list(host.pods()):
-        host.acnspawn("rm", os.path.basename(p)).expect(0)
+    """A user namespace has 65536 ids, so 70000 is not valid; without a user namespace it is. The pod is not prepared, nor is an app added."""
+    image = lambda user, group: host.image(["/bin/id", "-u"], name="example.com/a", app={"user": user, "group": group})
+    uuid = host.detach("--exit-policy=never")
+    for args, what in (([image("70000", "0")], "user 70000"), ([image("0", "65536")], "group 65536"), ([image("app", "0"), "--user=70000"], "user 70000"),
+                       ([image("0", "0"), "--supplementary-gids=1,65536"], "group 65536")):
+        for verb in ["run"], ["prepare", "--dry-run", "--strict"], ["add-app", uuid]:
+            contains(host.acnspawn(*verb, *args).expect(1).err, "App a cannot have the %s, beyond 0 to 65535, in a pod with users of its own" % what)
+    equal(len(host.pods()), 1, "pods")
+    host.acnspawn("stop", "--force", uuid).expect(0)
+    host.acnspawn("prepare", "--dry-run", image("65535", "65535")).expect(0)
+    host.acnspawn("rm", uuid).expect(0)
     host.run("--no-userns", host.image(["/bin/id", "-u"], app={"user": "70000", "group": "70000"}))
 
 

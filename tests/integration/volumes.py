@@ -292,9 +292,20 @@ def target_through_links_that_climb_lands_inside(host):
 
 @case
 def target_below_a_plain_file_is_an_error(host):
-    r = host.acnspawn("run", "--volume=v,kind=empty", with_mounts(host, "touch /out/ran", mount_point("v", "/etc/passwd/x")))
-    true(r.rc in (1, 125), str(r))
-    contains(r.err, "/etc/passwd/x", "message")
+    """Before anything is prepared; and so is a file on a directory of the image, but not one on a directory in another volume."""
+    image, path = with_mounts(host, "true", mount_point("v", "/etc/passwd/x")), source(host)
+    plain = host.shell("true", name="example.com/b")
+    for verb in ["run"], ["prepare", "--dry-run", "--strict"]:
+        r = host.acnspawn(*verb, "--volume=v,kind=empty", image).expect(1)
+        contains(r.err, "on /etc/passwd/x in app a: /etc/passwd is a file of the image")
+        r = host.acnspawn(*verb, "--volume=%s/file:/etc" % path, plain).expect(1)
+        contains(r.err, "/etc is a directory of the image, and the volume is a file")
+    equal(host.pods(), [], "pods")
+    host.acnspawn("prepare", "--dry-run", "--volume=v:/etc", "--volume=%s/file:/etc/ssl" % path, plain).expect(0)
+    # The image's /dev is not used.
+    equal(host.run("--volume=%s:/dev/file/in" % path, "--volume=%s/file:/dev/directory" % path,
+                   host.shell("cat /dev/file/in/file /dev/directory", name="example.com/c", files={"dev/file": "x", "dev/directory": Dir()})).out,
+          "from the host\n" * 2)
 
 
 @case
@@ -544,9 +555,10 @@ def mounts_of_an_app_are_on_the_host_with_propagation_shared(host):
         volume, image = "--volume=%s:/v:propagation=shared" % path, host.shell("mount -t tmpfs none /v/below && touch /v/below/x; echo $?")
         contains(host.acnspawn("prepare", "--no-userns", image, volume).expect(1).err, "its source %s is on a mount that is not shared" % path)
         subprocess.run(["mount", "--make-shared", path], check=True)
-        r = host.acnspawn("run", image, volume).expect(125)
-        contains(r.err, "cannot have propagation=shared in a pod with users of its own")
-        contains(r.err, "--no-userns")
+        for verb in ["run"], ["prepare", "--dry-run", "--strict"]:
+            r = host.acnspawn(*verb, image, volume).expect(1)
+            contains(r.err, "cannot have propagation=shared in a pod with users of its own")
+            contains(r.err, "--no-userns")
         equal(os.listdir(path + "/below"), [])
         equal(host.run("--no-userns", image, volume, "--caps-retain=CAP_SYS_ADMIN,CAP_DAC_OVERRIDE", "--apparmor-profile=unconfined").out, "0\n")
         # It is the host's now, and stays when the pod has ended.

@@ -97,6 +97,28 @@ TEST(position_decides)
         ASSERT_EQ(app(&a, 1)->environment.n, 0);
 }
 
+static void check_refused(const char *option, const char *message)
+{
+        SETUP;
+        const char *line[4] = {option, "a"};
+
+        ASSERT_TRUE(parse(&c, &a, line) < 0);
+        ASSERT_TRUE(c.usage);
+        ASSERT_CONTAINS(c.error.message, message);
+        error_done(&c.error);
+}
+
+TEST(values_that_no_pod_can_have)
+{
+        check_refused("--net=default,default", "the pod is in the network 'default' already");
+        check_refused("--net=a,default:IP=1.2.3.4,default", "the pod is in the network 'default' already");
+        check_refused("--annotation=acnspawn/restart=always", "acnspawn/restart is a setting of apps");
+        check_refused("--annotation=acnspawn/memroy=1", "There is no setting acnspawn/memroy of a pod");
+
+        SETUP;
+        ASSERT_EQ(PARSE("--net=default,default2", "--annotation=acnspawn/volume/v=kind=tmpfs", "a"), 1);
+}
+
 /* All words after "--" are passed to the app unchanged, except for "---". */
 TEST(arguments)
 {
@@ -745,6 +767,7 @@ int main(void)
         RUN(nothing);
         RUN(global_options_describe_nothing);
         RUN(what_describes_a_pod);
+        RUN(values_that_no_pod_can_have);
         RUN(position_decides);
         RUN(arguments);
         RUN(next_app_without_arguments);

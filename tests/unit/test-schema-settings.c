@@ -583,6 +583,31 @@ TEST(bad_volumes)
         }
 }
 
+static void check_delays(const char *first, const char *longest, uint64_t first_usec, uint64_t longest_usec)
+{
+        _cleanup_app_settings_ AppSettings s = {};
+        PodApp app = app_with("acnspawn/restart", "on-failure");
+
+        if (first)
+                ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/restart-delay", first));
+        if (longest)
+                ASSERT_OK(pair_list_set(&app.annotations, "acnspawn/restart-delay-max", longest));
+        ASSERT_OK(app_settings_read(&app, &s, NULL));
+        ASSERT_EQ(s.restart_usec, first_usec);
+        ASSERT_EQ(s.restart_max_usec, longest_usec);
+        pair_list_done(&app.annotations);
+}
+
+TEST(no_delay_is_longer_than_the_longest)
+{
+        check_delays(NULL, NULL, 100000, 60000000);
+        check_delays("5s", NULL, 5000000, 60000000);
+        check_delays("5min", NULL, 300000000, 300000000);
+        check_delays("5s", "2s", 2000000, 2000000);
+        check_delays(NULL, "20ms", 20000, 20000);
+        check_delays("1s", "2s", 1000000, 2000000);
+}
+
 TEST(settings_of_no_volume)
 {
         _cleanup_(pod_manifest_freep) PodManifest *m = pod_manifest_new();
@@ -591,6 +616,32 @@ TEST(settings_of_no_volume)
         ASSERT_OK(pair_list_set(&m->annotations, "acnspawn/volume/data", "kind=tmpfs"));
         ASSERT_ERR(pod_settings_check(m, &e), -ENOENT);
         ASSERT_CONTAINS(e.message, "acnspawn/volume/data");
+}
+
+TEST(settings_that_no_pod_has)
+{
+        static const struct {
+                const char *name, *message;
+        } cases[] = {
+                        {"acnspawn/restart", "acnspawn/restart is a setting of apps, not of the pod"},
+                        {"acnspawn/memroy", "There is no setting acnspawn/memroy of a pod"},
+                        {"acnspawn/volume", "There is no setting acnspawn/volume of a pod"},
+                        {"acnspawnx/restart", NULL},
+                        {"example.com/acnspawn/restart", NULL},
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                _cleanup_(pod_manifest_freep) PodManifest *m = pod_manifest_new();
+                _cleanup_error_ Error e = ERROR_NULL;
+
+                ASSERT_OK(pair_list_set(&m->annotations, cases[i].name, "always"));
+                if (!cases[i].message) {
+                        ASSERT_OK(pod_settings_check(m, &e));
+                        continue;
+                }
+                ASSERT_ERR(pod_settings_check(m, &e), -EINVAL);
+                ASSERT_CONTAINS(e.message, cases[i].message);
+        }
 }
 
 int main(void)
@@ -612,6 +663,8 @@ int main(void)
         RUN(volume_values);
         RUN(volumes_that_are_images);
         RUN(bad_volumes);
+        RUN(no_delay_is_longer_than_the_longest);
         RUN(settings_of_no_volume);
+        RUN(settings_that_no_pod_has);
         return TEST_END();
 }

@@ -380,6 +380,12 @@ void app_life_signal_denied(AppInstance *a)
         save(a);
 }
 
+/* Stopped on request it has ended in order, also if other processes of it had to be killed. */
+static bool ended_on_request(const AppInstance *a, const MainEnd *end)
+{
+        return a->stop != STOP_NONE && end->known && end->signal == 0 && end->exit_status == 0;
+}
+
 static void set_cause(AppInstance *a, const MainEnd *end)
 {
         AppStatus *s = &a->status;
@@ -395,7 +401,8 @@ static void set_cause(AppInstance *a, const MainEnd *end)
         } else
                 s->cause = s->state == APP_PRE_START ? CAUSE_PRE_START : CAUSE_NOT_STARTED;
         for (size_t i = 0; i < ELEMENTSOF(results); i++)
-                if (streq(results[i].result, end->result) && s->cause != CAUSE_NOT_STARTED)
+                if (streq(results[i].result, end->result) && s->cause != CAUSE_NOT_STARTED &&
+                    !(results[i].cause == CAUSE_TIMEOUT && ended_on_request(a, end)))
                         s->cause = results[i].cause;
         /* Which process it was is not known: SIGKILL of the main process may have had another cause. */
         if (s->cause == CAUSE_SIGNAL && s->signal == SIGKILL && count_oom_kills(a) > a->oom_kills)

@@ -308,6 +308,21 @@ static int define(const Update *u, const PodApp *app)
         return r < 0 ? r : file_keeper_replace(u->interface->keeper, path, TAKE_PTR(text));
 }
 
+/* For 'acnspawn status': where the limits of the app come from. */
+static int record_origin(const Update *u, const PodApp *app)
+{
+        uint32_t types = u->attributes.n > 0 ? UINT32_C(1) << ISOLATOR_CGROUP : 0;
+        _cleanup_free_ char *path = NULL, *text = NULL;
+
+        for (size_t i = 0; i < N_LIMITS; i++)
+                if (u->values[i] != 0)
+                        types |= UINT32_C(1) << limits[i].type;
+        int r = pod_grants_format_app(u->interface->pod, app, types, GRANT_COMMAND_LINE, &path, &text, NULL);
+        if (r < 0) /* a damaged file, which status reports, does not undo what is in force */
+                return r == -ENOMEM ? r : 0;
+        return file_keeper_replace(u->interface->keeper, path, TAKE_PTR(text));
+}
+
 static void on_recorded(void *userdata, int r, const Error *e);
 
 /* The limits are in force now. */
@@ -336,6 +351,8 @@ static int record(Update *u)
         r = tasks_update(p, app);
         if (r >= 0)
                 r = define(u, app);
+        if (r >= 0)
+                r = record_origin(u, app);
         return r < 0 ? r : file_keeper_write(u->interface->keeper, on_recorded, u);
 }
 
