@@ -522,7 +522,8 @@ TEST(pods_without_apps)
                         ASSERT_ERR(reify(&f), -EINVAL);
                         ASSERT_CONTAINS(f.e.message, "A pod needs at least one app, and none was given");
                         ASSERT_CONTAINS(f.e.hint, by_manifest ? "under 'apps'" : "acnspawn run");
-                        ASSERT_CONTAINS(f.e.hint, "With --exit-policy=never or tasks a pod can be without apps.");
+                        ASSERT_CONTAINS(f.e.hint,
+                                        "With --exit-policy=never or tasks a pod can be without apps.");
                         error_done(&f.e);
                 }
         }
