@@ -544,6 +544,24 @@ def names_in_a_network(host):
 
 
 @case
+def a_host_whose_name_servers_cannot_be_reached(host):
+    """They are on its own loopback, or on one link: the pod has none, which is said with what to do."""
+    need_plugins()
+    own_network(host, "lan", "[ $CNI_COMMAND != ADD ] || echo '%s'" % json.dumps(
+        {"cniVersion": "0.4.0", "ips": [{"version": "4", "address": "10.66.0.2/24"}]}))
+    with open(host.path("resolv.conf"), "w") as f:
+        f.write("nameserver 127.0.0.53\nnameserver fe80::1%lo\n")
+    image = host.shell("cat /etc/resolv.conf; true")
+    setup = "mount --bind %s %s; exec \"$@\"" % (host.path("resolv.conf"), os.path.realpath("/etc/resolv.conf"))
+    found = []
+    for options in (), ("--dns=192.0.2.9",):
+        r = subprocess.run(["unshare", "--mount", "sh", "-c", setup, "sh", *host.argv("run", "--net=lan", *options, image)],
+                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=patience(60))
+        found.append((r.returncode, r.stdout, "have no name servers" in r.stderr and "--dns=ADDRESS gives them one" in r.stderr))
+    equal(found, [(0, "", True), (0, "nameserver 192.0.2.9\n", False)])
+
+
+@case
 def ports_without_a_network_are_refused(host):
     configure(host)
     for option in "--port=http:18080", "--port=18080:80":
