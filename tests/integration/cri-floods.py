@@ -26,7 +26,7 @@ def server_of_streams(host):
         url = c.call("Exec", container_id=a, cmd=["/bin/true"], stdout=True).url
         name, _, port = url.partition("//")[2].partition("/")[0].rpartition(":")
         request = b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n"
-        connect = lambda: socket.create_connection((name, int(port)), timeout=5)
+        connect = lambda: socket.create_connection((name, int(port)), timeout=patience(5))
         flood(Target(s.process.pid, connect, request, lambda: http(connect, request)))
         remove(c, i)
 

@@ -99,7 +99,7 @@ def flood(t):
 def unix(path, kind=socket.SOCK_STREAM):
     """By a short path."""
     s = socket.socket(socket.AF_UNIX, kind)
-    s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 5, 0))  # while the backlog is full
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(patience(5)), 0))  # while the backlog is full
     fd = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY)
     try:
         s.connect("/proc/self/fd/%d/%s" % (fd, os.path.basename(path)))

@@ -42,7 +42,7 @@ def metadata_service(host):
     def connect():
         equal(libc.setns(theirs, 0), 0, "result of setns()")
         try:
-            return socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout=5)
+            return socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), timeout=patience(5))
         finally:
             equal(libc.setns(own, 0), 0, "result of setns()")
     http(connect, request)  # with which the service is started

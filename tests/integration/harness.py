@@ -180,7 +180,7 @@ def nothing_more(measure, before, what, timeout=20):
 def pauses(seconds):
     """For the handler of SIGTERM in the script of an app, which is to take so long: many short pauses, and no process that has to survive. systemd
     also signals those that appear while it goes over the cgroup."""
-    return "n=0; while [ $((n += 1)) -le %d ]; do sleep 0.05; done" % (20 * seconds + 2)
+    return "n=0; while [ $((n += 1)) -le %d ]; do sleep 0.25; done" % (4 * seconds + 2)
 
 
 # Of each device after it a word: whether it can be opened for reading, writing, and both ("yny"), as far as permissions are concerned.

@@ -413,9 +413,9 @@ def a_replacement_goes_on_while_the_new_app_gets_ready(host):
 def the_old_app_comes_back_though_the_connection_is_lost(host):
     """While the new app, which is not ready in time, is stopped; and while the old one gets ready again."""
     # It has the root that it had. What says that it is ready goes with its end: a check may run before the script begins.
-    old = ("trap 'rm /out/ready; exit 0' TERM; if test -e /out/first; then touch /out/begun; sleep 1.5; fi; touch /out/first /out/ready; "
+    old = ("trap ': >/out/ready; exit 0' TERM; if test -e /out/first; then touch /out/begun; sleep 1.5; fi; touch /out/first; echo x >/out/ready; "
            "while :; do sleep 0.05; done")
-    uuid = pod(host, app=("--health-cmd=test -e /out/ready", "--health-interval=100ms", "--health-start-period=60s"), script=old)
+    uuid = pod(host, app=("--health-cmd=test -s /out/ready", "--health-interval=100ms", "--health-start-period=60s"), script=old)
     manifest = host.acnspawn("cat-manifest", "p").expect(0).out
     never = image(host, 2, SLOW_END + "while :; do sleep 0.05; done")
     for n, file in enumerate(("/out/stopping", "/out/begun"), 2):

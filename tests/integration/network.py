@@ -1006,7 +1006,8 @@ def a_declared_pod_starts_while_its_former_pod_is_collected(host):
         wait_for(lambda: os.path.exists(host.path("cni/own-plugin.up")), "the plugin")
         p = run(host.start)
         # The new one has the name: it is not kept from starting by the lock of the other.
-        wait_for(lambda: host.acnspawn("status", "--json=short", "web").rc == 0 and host.status("web")["uuid"] != first, "the new pod", timeout=30)
+        wait_for(lambda: (r := host.acnspawn("status", "--json=short", "web")).rc == 0 and json.loads(r.out)["uuid"] != first, "the new pod",
+                 timeout=30)
         os.unlink(hang)
         host.finish(remover).expect(0)
         second = host.finish(p).expect(0).out.strip()

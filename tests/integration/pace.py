@@ -4,6 +4,7 @@
 multiplied by what follows from it. Run as a program, it prints the number; ACNSPAWN_TEST_SLOW has it for the programs that are started
 then, so that it is measured once. With --busy it prints how busy the machine is, which ACNSPAWN_TEST_BUSY keeps."""
 
+import contextlib
 import os
 import sys
 import time
@@ -28,13 +29,19 @@ def measured():
 
 
 def busy(seconds=1):
-    """The share of all processors, from 0 to 1, that other work uses. What runs with a low priority (nice) counts while it is in the kernel."""
+    """The share of all processors, from 0 to 1, that other work uses. What runs with a low priority (nice) counts while it is in the kernel;
+    where the kernel divides the processors among sessions, a low priority says nothing to other sessions."""
+    def divided():
+        with contextlib.suppress(OSError), open("/proc/sys/kernel/sched_autogroup_enabled") as f:
+            return f.read().strip() == "1"
+
     def times():
         with open("/proc/stat") as f:
             user, nice, system, idle, waiting, *interrupts = map(int, f.readline().split()[1:9])
-        return user + system + sum(interrupts), nice + idle + waiting
+        used, left = user + system + sum(interrupts), idle + waiting
+        return (used + nice, left) if divided() else (used, left + nice)
 
-    if "ACNSPAWN_TEST_BUSY" in os.environ:
+    if os.environ.get("ACNSPAWN_TEST_BUSY"):
         return float(os.environ["ACNSPAWN_TEST_BUSY"])
     before = times()
     time.sleep(seconds)

@@ -547,7 +547,7 @@ def an_unhealthy_app_is_restarted(host):
 
 def flawed(host, *more, policy="on-failure", **app):
     """An app whose check succeeds once, and then fails; /data has the times of its starts and ends."""
-    script = "trap 'cat /proc/uptime >>/data/ends; exit 0' TERM; cat /proc/uptime >>/data/starts; touch /tmp/up; while :; do sleep 0.05; done"
+    script = "trap 'read -r up </proc/uptime; echo $up >>/data/ends; exit 0' TERM; cat /proc/uptime >>/data/starts; touch /tmp/up; while :; do sleep 0.05; done"
     return host.prepare("--name=p", "--exit-policy=" + policy, "--volume=data,kind=empty,mode=0777", "--mount=data:/data",
                         host.shell(script, name="example.com/flawed", app=app), "--health-cmd=test -e /tmp/up && echo >>/tmp/checks; test $(wc -l </tmp/checks) -eq 1",
                         "--health-interval=100ms", "--health-retries=1", "--health-start-period=60s", "--health-on-failure=restart", *more)

@@ -185,7 +185,7 @@ def timeouts_stop_while_a_pod_is_paused(host):
     """The time after which a call kills an app, the stop time-out of an app's unit, and that of a command, with a pod that is paused, and with one
     whose cgroup is frozen."""
     limit = patience(1.5)
-    end = "for i in $(seq %d); do sleep 0.05; done; exit 7" % (limit * 20 / 3)  # a third of it
+    end = "n=0; while [ $((n += 1)) -le 10 ]; do sleep %.3f; done; exit 7" % (limit / 30)  # a third of it
     script = "trap ': >/out/stopping; %s' TERM; touch /out/up; while :; do sleep 0.05; done" % end
     called, by_unit = ("a", "b"), ("c", "d")
     uuid = host.detach("--name=p", "--exit-policy=never", "--stop-timeout=60s", host.shell(STAY, name="example.com/e"),
@@ -248,7 +248,7 @@ def timeouts_of_handlers_and_of_a_run_stop_while_a_pod_is_paused(host):
     """An app runs its pre-start handler, another one its post-stop handler, and a third one has a limit of its run time."""
     limit = patience(2)
     uuid = empty_pod(host)
-    work = "touch /out/%%s; for i in $(seq %d); do sleep 0.05; done; touch /out/%%s-done" % (limit * 20 / 2)  # half of it
+    work = "touch /out/%%s; n=0; while [ $((n += 1)) -le 10 ]; do sleep %.3f; done; touch /out/%%s-done" % (limit / 25)  # less than half of it
     handlers = lambda name, event: {"eventHandlers": [{"name": event, "exec": ["/bin/sh", "-c", work % (name, name)]}]}
     pre, post = fetch(host, STAY, "example.com/pre", app=handlers("pre", "pre-start")), fetch(host, STAY, "example.com/post", app=handlers("post", "post-stop"))
     run = fetch(host, work % ("run", "run") + "; exit 7", "example.com/run")
@@ -681,7 +681,7 @@ def a_removal_waits_for_the_connection(host):
 def an_app_is_killed_in_time_without_the_connection(host):
     """Or as soon as it is there again."""
     uuid = empty_pod(host)
-    id = fetch(host, "trap 'touch /out/stopping' TERM; touch /out/up; while :; do sleep 0.05; done", "example.com/ignores")
+    id = fetch(host, "trap ': >/out/stopping' TERM; touch /out/up; while :; do sleep 0.05; done", "example.com/ignores")
     c = Connection(host, uuid)
     c.call("AddApp", **adding("a", id, "example.com/ignores", annotations=annotated(stop_timeout="10min")))
     equal(c.call("StartApp", app="a"), {})

@@ -33,7 +33,7 @@ WITNESSES = {
 SERVE = "echo started >>/data/starts; sync; touch /out/up; exec httpd -f -p 80 -h /data"
 STAY = "trap 'exit 0' TERM; touch /out/up; while :; do sleep 1000 & wait $!; done"
 # It takes a while to end, and says when it did.
-LINGER = "trap 'sleep 2; cat /proc/uptime >/data/$AC_APP_NAME; sync; exit 0' TERM; touch /out/up; while :; do sleep 1000 & wait $!; done"
+LINGER = "trap 'sleep 2; read -r up </proc/uptime; echo $up >/data/$AC_APP_NAME; sync; exit 0' TERM; touch /out/up; while :; do sleep 1000 & wait $!; done"
 DECLARED = """[Pod]
 Net=default
 Port=8090:80
