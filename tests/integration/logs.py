@@ -611,7 +611,7 @@ def log_file_has_a_limit(host):
     true(100 * 1024 - 60 < os.path.getsize(log) <= 100 * 1024, "size of the file")
     n = len(numbers(text_of(records(log), "stdout")))
     equal(host.app_status("p", "a")["logFileDroppedLines"], 100000 - n)
-    contains(logs(host, "p").expect(0).out, "takes no more: File too large.")
+    contains(logs(host, "p").expect(0).out, "takes no more: it has its max-size=.")
 
 
 main()
