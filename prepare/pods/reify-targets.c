@@ -265,7 +265,7 @@ static bool is_file(const Volume *v)
         return v && v->kind == VOLUME_HOST && stat(v->source, &st) >= 0 && !S_ISDIR(st.st_mode);
 }
 
-static int check_types(const Reify *r, const PodApp *a, char *const *layers, const Target *targets,
+static int check_types(Reify *r, const PodApp *a, char *const *layers, const Target *targets,
                        const Target *t, Error *e)
 {
         const char *why = NULL;
@@ -280,8 +280,9 @@ static int check_types(const Reify *r, const PodApp *a, char *const *layers, con
         if (!why)
                 return 0;
         _cleanup_free_ char *shown = text_escape_for_terminal(t->file ?: t->real);
-        return error_set(e, -EINVAL, "Volume '%s' cannot be mounted on %s in app %s: %s %s",
-                         t->mount->volume, t->shown, pod_app_path_name(a), shown ?: "?", why);
+        int k = error_set(e, -EINVAL, "Volume '%s' cannot be mounted on %s in app %s: %s %s",
+                          t->mount->volume, t->shown, pod_app_path_name(a), shown ?: "?", why);
+        return pod_request_tolerate(r->request, k, r->warnings, e);
 }
 
 /* --- Files hidden by a volume -------------------------------------------------------------------------- */
