@@ -647,9 +647,13 @@ def places_that_an_image_came_from(host):
     subprocess.run(["umoci", "insert", "--image", copy + ":a", "/etc/passwd", "/two"], check=True, capture_output=True)
     other = imported(host, "oci:%s:a" % copy)
     equal((shown("oci:%s:a" % layout), shown("oci:%s:a" % copy)), (id, other))
+    host.acnspawn("image", "rm", "oci:%s:a" % copy).expect(0)
+    # That is not the one which came from there before.
+    for verb in "show", "rm":
+        contains(host.acnspawn("image", verb, "oci:%s:a" % copy).expect(1).err, "came from")
+    equal(shown("oci:%s:a" % layout), id)
     host.acnspawn("image", "rm", "oci:%s:a" % layout).expect(0)
     contains(host.acnspawn("image", "show", "oci:%s:a" % layout).expect(1).err, "came from")
-    equal(shown("oci:%s:a" % copy), other)
 
 
 @case
