@@ -66,7 +66,9 @@ int fetch_find_id(Store *s, const char *reference, const char *const *config_dir
         if (r != 0)
                 return MIN(r, 0);
         shown = text_escape_for_terminal(reference);
-        r = error_set(e, -ENOENT, "No image in the store %s came from '%s'", store_path(s), shown ?: "?");
+        bool is_file = ref.kind == REFERENCE_FILE && (!place || startswith(place, "file:"));
+        r = error_set(e, -ENOENT, "No image in the store %s came from '%s'%s", store_path(s), shown ?: "?",
+                      is_file ? " as it is now" : "");
         return error_hint(
                         e, r,
                         "Fetch it with 'acnspawn fetch', or name an image that 'acnspawn image list' shows.");
