@@ -393,7 +393,7 @@ def a_pod_of_a_time_when_less_was_refused(host):
         err = host.acnspawn("run", "--detach", *args, "p").err
         for what in "no setting acnspawn/x of a pod", "the user 70000", "/etc/passwd is a file":
             contains(err, what)
-        equal([(a["name"], a["state"]) for a in host.status("p")["apps"]][:3], [("a", "running"), ("b", "ended"), ("c", "ended")])
+        wait_for(lambda: [(a["name"], a["state"]) for a in host.status("p")["apps"]][:3] == [("a", "running"), ("b", "ended"), ("c", "ended")], "the apps")
     host.acnspawn("stop", "--force", "p").expect(0)
 
 
