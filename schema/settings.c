@@ -1006,6 +1006,15 @@ static int check_nested(const PodManifest *m, const AppSettings *all, size_t i, 
                          name);
 }
 
+int pod_annotations_check(const PodManifest *m, Error *e)
+{
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < m->annotations.n; i++)
+                r = pod_setting_check(m->annotations.items[i].name, e);
+        return r;
+}
+
 int pod_settings_check(const PodManifest *m, Error *e)
 {
         AppSettings *all = calloc(m->n_apps + 1, sizeof(*all));
@@ -1014,8 +1023,6 @@ int pod_settings_check(const PodManifest *m, Error *e)
 
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
                 r = app_settings_read(m->apps[i], &all[i], e);
-        for (size_t i = 0; r >= 0 && i < m->annotations.n; i++)
-                r = pod_setting_check(m->annotations.items[i].name, e);
         for (size_t i = 0; r >= 0 && i < m->n_apps; i++)
                 r = check_nested(m, all, i, e);
         if (r >= 0)

@@ -230,6 +230,8 @@ int socket_port_parse(const char *word, uint32_t *ret_port, const char **ret_pro
 bool socket_port_is(const char *word, const Port *p);
 /* Checks the settings of all apps, and that "after" names apps of the pod and has no cycles. */
 int pod_settings_check(const PodManifest *m, Error *e);
+/* Checks the names of the annotations of the pod itself. Earlier versions took any. */
+int pod_annotations_check(const PodManifest *m, Error *e);
 
 /* --- healthcheck.c ------------------------------------------------------------------------------------- */
 

@@ -138,7 +138,8 @@ typedef struct FetchTarget {
         const char *id;        /* or NULL */
 } FetchTarget;
 
-/* The key in the store of the file PATH. *RET is NULL if there is none: it was changed too recently, or cannot be identified. */
+/* The key in the store of the file PATH, or of the layout in the directory PATH. *RET stays NULL if there is none: it was changed too
+ * recently, cannot be identified, or is no regular file. */
 int fetch_file_place(const char *path, char **ret, Error *e);
 int fetch_file(Fetcher *f, const Reference *r, const char *what, Image **ret, bool *ret_found, Error *e);
 /* PUBKEYS: URLs of keys that were discovered, or NULL. */

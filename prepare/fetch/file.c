@@ -86,8 +86,7 @@ static int open_reference(const Reference *r, const char *shown, Error *e)
                       : fd;
 }
 
-/* --- Files that were imported before
- * ---------------------------------------------------------------------------- */
+/* --- Files that were imported before ------------------------------------------------------------------- */
 
 static bool times_can_be_trusted(int fd)
 {
@@ -124,9 +123,16 @@ static char *place_of(int fd, const struct stat *st, const struct timespec *now)
 int fetch_file_place(const char *path, char **ret, Error *e)
 {
         _cleanup_free_ char *shown = text_escape_for_terminal(path);
+        const Reference layout = {.kind = REFERENCE_OCI, .body = (char *) path};
         struct timespec now;
         struct stat st;
 
+        /* To open a FIFO or a device may have an effect. */
+        bool is_there = stat(path, &st) >= 0;
+        if (is_there && S_ISDIR(st.st_mode))
+                return fetch_local_place(&layout, ret) < 0 ? error_oom(e) : 0;
+        if (is_there && !S_ISREG(st.st_mode))
+                return 0;
         _cleanup_close_ int fd = open_file(path, shown ?: "?", e);
         if (fd < 0)
                 return fd;

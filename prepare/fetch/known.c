@@ -3,8 +3,8 @@
 /* Finds images of the store by the reference with which they were fetched.
  *
  * The results are recorded in remotes/, where fetching uses those of URLs and of registries' references as
- * well. Layouts and archives of OCI images are recorded by their real paths. Earlier versions did not record
- * them: there, the image's info has the reference of the last import.
+ * well. Layouts and archives of OCI images are recorded by their real paths. The reference in an image's info does not count: it is that
+ * of the image's last import, and another image may have come from there since.
  */
 
 #include "prepare/fetch/fetch-internal.h"
@@ -24,20 +24,6 @@ static int find_by_place(Store *s, const char *place, char **ret, Error *e)
         return 1;
 }
 
-static int find_by_reference(Store *s, const char *reference, char **ret, Error *e)
-{
-        Image **list = NULL;
-        size_t n = 0, n_damaged;
-        int found = 0;
-
-        int r = image_list_readable(s, &list, &n, &n_damaged, e);
-        for (size_t i = 0; r >= 0 && found == 0 && i < n; i++)
-                if (streq_ptr(list[i]->info.reference, reference))
-                        found = (*ret = strdup(list[i]->id)) ? 1 : error_oom(e);
-        image_list_free(list, n);
-        return r < 0 ? r : found;
-}
-
 /* The recorded form of a place: without credentials, and with defaults filled in; of a file, by what identifies it. NULL: there is no
  * record of it. */
 static int place_of(const Reference *ref, const char *const *config_dirs, char **ret, Error *e)
@@ -48,7 +34,9 @@ static int place_of(const Reference *ref, const char *const *config_dirs, char *
                 return fetch_file_place(ref->body, ret, e);
         if (ref->kind == REFERENCE_DOCKER)
                 return registry_reference_resolve(ref->body, &o, ret, e);
-        return url_without_credentials(ref->body, ret) < 0 ? error_oom(e) : 0;
+        if (ref->kind == REFERENCE_URL)
+                return url_without_credentials(ref->body, ret) < 0 ? error_oom(e) : 0;
+        return fetch_local_place(ref, ret) < 0 ? error_oom(e) : 0;
 }
 
 /* A path that is not there any more is taken as it is written. */
@@ -72,19 +60,15 @@ int fetch_find_id(Store *s, const char *reference, const char *const *config_dir
         int r = isempty(reference) ? -EINVAL : reference_parse(reference, &ref, NULL);
         if (r < 0 || ref.kind == REFERENCE_IMAGE || ref.kind == REFERENCE_STANDARD_INPUT)
                 return image_find_id(s, reference, ret, e);
-        if (ref.kind == REFERENCE_DOCKER || ref.kind == REFERENCE_URL || ref.kind == REFERENCE_FILE) {
-                r = place_of(&ref, config_dirs, &place, e);
-                if (r >= 0 && place)
-                        r = find_by_place(s, place, ret, e);
-        } else {
-                r = fetch_local_place(&ref, &place) < 0 ? error_oom(e) : find_by_place(s, place, ret, e);
-                if (r == 0)
-                        r = find_by_reference(s, reference, ret, e);
-        }
+        r = place_of(&ref, config_dirs, &place, e);
+        if (r >= 0 && place)
+                r = find_by_place(s, place, ret, e);
         if (r != 0)
                 return MIN(r, 0);
         shown = text_escape_for_terminal(reference);
-        r = error_set(e, -ENOENT, "No image in the store %s came from '%s'", store_path(s), shown ?: "?");
+        bool is_file = ref.kind == REFERENCE_FILE && (!place || startswith(place, "file:"));
+        r = error_set(e, -ENOENT, "No image in the store %s came from '%s'%s", store_path(s), shown ?: "?",
+                      is_file ? " as it is now" : "");
         return error_hint(
                         e, r,
                         "Fetch it with 'acnspawn fetch', or name an image that 'acnspawn image list' shows.");

@@ -744,6 +744,23 @@ int app_request_parse(json_object *o, PodDefinition *ret, Error *e)
 
 /* --- A pod that is requested ---------------------------------------------------------------------------- */
 
+static bool has_configured(const IsolatorList *l)
+{
+        for (size_t i = 0; i < l->n; i++)
+                if (l->items[i].of_conf)
+                        return true;
+        return false;
+}
+
+/* acnspawn.conf is not for calls. */
+static bool is_configured(const PodRequest *q)
+{
+        for (size_t i = 0; i < q->n_apps; i++)
+                if (has_configured(&q->apps[i].isolators))
+                        return true;
+        return has_configured(&q->isolators);
+}
+
 int pod_request_parse(json_object *o, PodDefinition *ret, Error *e)
 {
         const PodRequest *q = &ret->request;
@@ -751,6 +768,8 @@ int pod_request_parse(json_object *o, PodDefinition *ret, Error *e)
 
         if (r >= 0 && ret->n_images > 0)
                 r = error_set(e, -EINVAL, "'images' is of pods that were prepared");
+        if (r >= 0 && is_configured(q))
+                r = error_set(e, -EINVAL, "'configured' is of pods that were prepared");
         if (r >= 0 && q->template && q->n_apps > 0)
                 r = error_set(e, -EINVAL, "'podManifest' and 'apps' cannot be combined");
         return r < 0 ? error_prefix(e, r, "The description of the pod is not valid") : 0;

@@ -72,6 +72,16 @@ void pod_request_done(PodRequest *r)
         *r = (PodRequest){};
 }
 
+int pod_request_tolerate(const PodRequest *q, int r, char ***warnings, Error *e)
+{
+        if (r >= 0 || r == -ENOMEM || !q->again)
+                return r;
+        if (warnings && e && e->message && strv_extend(warnings, e->message) < 0)
+                return error_oom(e);
+        error_done(e);
+        return 0;
+}
+
 /* --- Copies -------------------------------------------------------------------------------------------- */
 
 int copy_string(const char *s, char **ret)

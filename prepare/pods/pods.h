@@ -437,9 +437,13 @@ typedef struct PodRequest {
         /* IDs of images of the store, one per app, that are used instead of the references of the apps; or
          * NULL. Not owned. */
         const char *const *image_ids;
+        bool again; /* of a pod that was prepared before, maybe by a version that refused less */
 } PodRequest;
 
 void pod_request_done(PodRequest *r);
+/* R: of a check that there was not always, and without which at most apps do not start. What it has refused is a warning for a pod
+ * that is made again. */
+int pod_request_tolerate(const PodRequest *q, int r, char ***warnings, Error *e);
 /* Moves the apps and volumes of Q's template to Q, which has none of its own, and removes the template.
  * -EINVAL: something in it is for pods as a whole, or cannot be said of an app in that form. */
 int pod_request_take_template(PodRequest *q, Error *e);

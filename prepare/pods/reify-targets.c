@@ -236,14 +236,22 @@ static int check_same(const PodApp *a, const Target *x, const Target *y, Error *
                          pod_app_path_name(a), x->mount->volume, x->shown, y->mount->volume, y->shown);
 }
 
-/* A place in another volume is as that is when the app starts, and what the image has in these directories is not used. */
-static bool is_covered(const Target *targets, size_t n, const Target *t, const char *path)
+/* What the image has in these directories is not used. */
+static bool is_unused(const char *path)
 {
         static const char *const own[] = {"/dev", "/proc", "/sys"};
 
         for (size_t i = 0; i < ELEMENTSOF(own); i++)
                 if (path_has_prefix(path, own[i]))
                         return true;
+        return false;
+}
+
+/* A place in another volume is as that is when the app starts. */
+static bool is_covered(const Target *targets, size_t n, const Target *t, const char *path)
+{
+        if (is_unused(path))
+                return true;
         for (size_t i = 0; i < n; i++)
                 if (&targets[i] != t && path_has_prefix(path, targets[i].real))
                         return true;
@@ -257,11 +265,13 @@ static bool is_file(const Volume *v)
         return v && v->kind == VOLUME_HOST && stat(v->source, &st) >= 0 && !S_ISDIR(st.st_mode);
 }
 
-static int check_types(const Reify *r, const PodApp *a, char *const *layers, const Target *targets,
+static int check_types(Reify *r, const PodApp *a, char *const *layers, const Target *targets,
                        const Target *t, Error *e)
 {
         const char *why = NULL;
 
+        if (is_unused(t->mount->path))
+                return 0; /* a link of the image there leads nowhere */
         if (t->file && !is_covered(targets, a->n_mounts, t, t->file))
                 why = "is a file of the image";
         else if (is_file(pod_manifest_find_volume(r->manifest, t->mount->volume)) &&
@@ -270,8 +280,9 @@ static int check_types(const Reify *r, const PodApp *a, char *const *layers, con
         if (!why)
                 return 0;
         _cleanup_free_ char *shown = text_escape_for_terminal(t->file ?: t->real);
-        return error_set(e, -EINVAL, "Volume '%s' cannot be mounted on %s in app %s: %s %s",
-                         t->mount->volume, t->shown, pod_app_path_name(a), shown ?: "?", why);
+        int k = error_set(e, -EINVAL, "Volume '%s' cannot be mounted on %s in app %s: %s %s",
+                          t->mount->volume, t->shown, pod_app_path_name(a), shown ?: "?", why);
+        return pod_request_tolerate(r->request, k, r->warnings, e);
 }
 
 /* --- Files hidden by a volume -------------------------------------------------------------------------- */

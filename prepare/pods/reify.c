@@ -245,6 +245,8 @@ static int reify_all(Reify *r, Error *e)
         int k = pod_manifest_check_reified(r->manifest, e);
         if (k >= 0)
                 k = pod_settings_check(r->manifest, e);
+        if (k >= 0)
+                k = pod_request_tolerate(r->request, pod_annotations_check(r->manifest, e), r->warnings, e);
         return k < 0 ? k : reify_write(r, e);
 }
 

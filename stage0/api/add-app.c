@@ -64,6 +64,35 @@ static int make_request(const PodRequest *q, const char *image_id, json_object *
         return 0;
 }
 
+/* --- Supervisors of earlier versions ------------------------------------------------------------------- */
+
+static void forget_origins(json_object *definition)
+{
+        json_object *apps = json_object_object_get(definition, "apps");
+
+        for (size_t i = 0; apps && i < json_object_array_length(apps); i++) {
+                json_object *l = json_object_object_get(json_object_array_get_idx(apps, i), "isolators");
+                for (size_t k = 0; l && k < json_object_array_length(l); k++)
+                        json_object_object_del(json_object_array_get_idx(l, k), "configured");
+        }
+}
+
+/* Some do not know the member of a definition that says which isolators are of acnspawn.conf. They refuse it before they change
+ * anything; without it they say that these are of the command line. */
+static int call_with_definition(AcnPod *a, const AcnCall *c, VarlinkReply *ret, Error *e)
+{
+        json_object *group = json_object_object_get(c->parameters, "apps");
+
+        int r = acn_call(a, c, ret, e);
+        if (r >= 0 || !e || !e->message || !strstr(e->message, "unknown member 'configured'"))
+                return r;
+        error_done(e);
+        forget_origins(json_object_object_get(c->parameters, "definition"));
+        for (size_t i = 0; group && i < json_object_array_length(group); i++)
+                forget_origins(json_object_object_get(json_object_array_get_idx(group, i), "definition"));
+        return acn_call(a, c, ret, e);
+}
+
 static int read_texts(json_object *o, const char *key, char ***ret)
 {
         json_object *list = json_object_object_get(o, key);
@@ -108,7 +137,7 @@ int acn_add_app(AcnPod *a, const PodRequest *q, const char *image_id, char **ret
                            .what = "add an app to",
                            .parameters = parameters,
                            .timeout_usec = UINT64_MAX};
-        r = acn_call(a, &c, &reply, e);
+        r = call_with_definition(a, &c, &reply, e);
         if (r < 0)
                 return r;
         r = read_answer(reply.parameters, ret_name, &warnings);
@@ -191,7 +220,7 @@ int acn_launch_group(AcnPod *a, const PodRequest *q, const char *const *image_id
                            .what = "launch a group of apps in",
                            .parameters = parameters,
                            .timeout_usec = UINT64_MAX};
-        r = acn_call(a, &c, &reply, e);
+        r = call_with_definition(a, &c, &reply, e);
         if (r < 0)
                 return r;
         r = read_names(reply.parameters, &names);
@@ -246,7 +275,7 @@ int acn_replace_app(AcnPod *a, const char *app, const AcnReplaceOptions *o, bool
                            .app = app,
                            .parameters = parameters,
                            .timeout_usec = UINT64_MAX};
-        r = acn_call(a, &c, &reply, e);
+        r = call_with_definition(a, &c, &reply, e);
         if (r < 0)
                 return r;
         *ret_replaced = json_object_object_get_ex(reply.parameters, "replaced", &replaced) &&

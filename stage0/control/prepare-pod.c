@@ -259,7 +259,7 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
         if (r >= 0)
                 r = decide_capabilities(p, e);
         if (r >= 0)
-                r = check_users(p, 0, 0, e);
+                r = pod_request_tolerate(request, check_users(p, 0, 0, e), warnings, e);
         if (r >= 0)
                 r = pod_volumes_check(p, 0, warnings, e);
         if (r >= 0)

@@ -225,6 +225,7 @@ int make_successor(Pod *old, const SuccessorOptions *o, Pod **ret, char ***warni
         options.name_holder = holder;
         options.config_dirs = o->config_dirs;
         d.request.fetch = o->fetch;
+        d.request.again = true;
         r = prepare_pod(old->store, &d.request, &options, &p, warnings, e);
         d.request.fetch = NULL; /* the caller's */
         if (r < 0)

@@ -186,6 +186,7 @@ static int check_pod_manifest(Validation *v, const PodManifest *m)
         static int (*const checks[])(const PodManifest *m, Error *e) = {
                         pod_template_check,
                         pod_settings_check,
+                        pod_annotations_check,
                         stage1_manifest_check,
         };
         int result = 0;

@@ -70,6 +70,17 @@ def an_app_that_has_used_up_its_time_has_failed(host):
 
 
 @case
+def what_a_job_leaves_behind_is_not_its_exit_status(host):
+    """Also if it has to be killed, as the main process has ended by itself, in the time that it had."""
+    script = "mkfifo /tmp/up; (trap '' TERM; echo >/tmp/up; while :; do sleep 1; done) & read x </tmp/up; exit %d"
+    for status, *more in (0,), (3,), (0, "--max-runtime=1h"):
+        app, _ = ended(host, status, "--stop-timeout=100ms", host.shell(script % status, name="example.com/a"), *more)
+        equal((app["exitStatus"], app["signal"]), (status, None))
+        true(status != 0 or app["cause"] == "exited", "cause %s" % app["cause"])
+        host.acnspawn("rm", os.path.basename(host.one_pod())).expect(0)
+
+
+@case
 def missing_command_is_127(host):
     app, r = ended(host, 127, host.image(["/no/such/program"]))
     equal(app["cause"], "command-not-found")

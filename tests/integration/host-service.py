@@ -369,6 +369,7 @@ def malformed_requests(host):
         refused("definition", dict(good, images=[{"app": "a", "id": "sha512-" + "0" * 128, "name": "x"}]))
         refused("definition", app_with(mounts=[{"volume": "v"}]))
         refused("definition", app_with(isolators=[{"name": "resource/memory", "value": {"limit": "many"}}]))
+        refused("definition", app_with(isolators=[{"name": "resource/memory", "value": {"limit": "1Gi"}, "configured": True}]))
         refused("definition", dict(good, credentials=[{"name": "k", "source": "file", "path": "/etc/shadow"}]))
         refused("definition.apps[0]", app_with(credentials=[{"name": "k", "source": "file", "path": "/etc/shadow"}]))
         for image in "-", "./a.aci", "a.aci", "oci:layout", "":

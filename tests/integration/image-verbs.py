@@ -515,7 +515,7 @@ def images_are_named_by_the_file_that_they_came_from(host):
     # A file that was changed just now is not recorded: it may change again without another time.
     wait_for(lambda: os.stat(file).st_ctime + 4 < time.time(), "the age of the file")
     for verb in "show", "rm":
-        contains(host.acnspawn("image", verb, file).expect(1).err, "No image in the store %s came from '%s'" % (host.dir, file))
+        contains(host.acnspawn("image", verb, file).expect(1).err, "No image in the store %s came from '%s' as it is now" % (host.dir, file))
     id = imported(host, file)
     equal(json.loads(host.acnspawn("--json=short", "image", "show", file).expect(0).out)[0]["id"], id)
     contains(host.acnspawn("image", "show", file + "x").expect(1).err, "Cannot open the image '%sx'" % file)
@@ -647,9 +647,41 @@ def places_that_an_image_came_from(host):
     subprocess.run(["umoci", "insert", "--image", copy + ":a", "/etc/passwd", "/two"], check=True, capture_output=True)
     other = imported(host, "oci:%s:a" % copy)
     equal((shown("oci:%s:a" % layout), shown("oci:%s:a" % copy)), (id, other))
+    host.acnspawn("image", "rm", "oci:%s:a" % copy).expect(0)
+    # That is not the one which came from there before.
+    for verb in "show", "rm":
+        contains(host.acnspawn("image", verb, "oci:%s:a" % copy).expect(1).err, "came from")
+    equal(shown("oci:%s:a" % layout), id)
     host.acnspawn("image", "rm", "oci:%s:a" % layout).expect(0)
     contains(host.acnspawn("image", "show", "oci:%s:a" % layout).expect(1).err, "came from")
-    equal(shown("oci:%s:a" % copy), other)
+
+
+@case
+def layouts_by_their_path(host):
+    layout = host.path("layout")
+    imported(host, host.image(base=False, name="example.com/other"))
+    for command in (["init", "--layout", layout], ["new", "--image", layout + ":a"], ["insert", "--image", layout + ":a", "/etc/passwd", "/one"]):
+        subprocess.run(["umoci"] + command, check=True, capture_output=True)
+    error = host.acnspawn("image", "show", layout).expect(1).err
+    contains(error, "No image in the store %s came from '%s'.\n" % (host.dir, layout))
+    id = imported(host, layout)
+    for reference in layout, os.path.relpath(layout), "oci:" + layout:
+        equal(json.loads(host.acnspawn("--json=short", "image", "show", reference).expect(0).out)[0]["id"], id, reference)
+
+
+@case
+def what_is_no_file_is_not_opened(host):
+    fifo = host.path("fifo")
+    imported(host, host.image(base=False, name="example.com/other"))
+    os.mkfifo(fifo)
+    writer = subprocess.Popen(["sh", "-c", "echo x >%s" % fifo])
+    wait_for(lambda: read_text("/proc/%d/stat" % writer.pid).rsplit(") ", 1)[1].startswith("S"), "the writer")
+    for verb in "show", "rm":
+        contains(host.acnspawn("image", verb, fifo).expect(1).err, "No image in the store %s came from '%s'" % (host.dir, fifo))
+    equal(writer.poll(), None, "the writer's end")
+    with open(fifo) as f:
+        equal(f.read(), "x\n")
+    equal(writer.wait(), 0, "the writer")
 
 
 @case

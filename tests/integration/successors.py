@@ -373,6 +373,31 @@ def options_of_run_behave_as_ever(host):
 
 
 @case
+def a_pod_of_a_time_when_less_was_refused(host):
+    """It runs as it did, and is run again, with warnings: nobody can change what it was made of."""
+    image = host.shell("sleep 1000", name="example.com/a")
+    uuid = host.prepare("--exit-policy=never", "--name=p", image, "---", image, "--name=b", "---", image, "--name=c", "--volume=v:/v")
+    for name in "pod", "definition":
+        path = os.path.join(host.pod_dir(uuid), name)
+        d = json.loads(read_text(path))
+        d.setdefault("annotations", []).append({"name": "acnspawn/x", "value": "1"})
+        if name == "definition":
+            d["apps"][1]["user"] = "70000"
+            d["apps"][2]["mounts"][0]["path"] = "/etc/passwd/v"
+        with open(path, "w") as f:
+            json.dump(d, f)
+    host.acnspawn("run", "--detach", "p").expect(0)
+    host.acnspawn("add-app", "p", image, "--name=d").expect(0)
+    for args in [], ["--images=resolve"]:
+        host.acnspawn("stop", "--force", "p").expect(0)
+        err = host.acnspawn("run", "--detach", *args, "p").err
+        for what in "no setting acnspawn/x of a pod", "the user 70000", "/etc/passwd is a file":
+            contains(err, what)
+        wait_for(lambda: [(a["name"], a["state"]) for a in host.status("p")["apps"]][:3] == [("a", "running"), ("b", "ended"), ("c", "ended")], "the apps")
+    host.acnspawn("stop", "--force", "p").expect(0)
+
+
+@case
 def replace_fails_before_anything_is_stopped(host):
     host.acnspawn("run", "--detach", "--name=web", host.shell(FOREVER, name="example.com/a"), "--set-credential=a:b").expect(0)
     uuid = host.status("web")["uuid"]

@@ -302,10 +302,12 @@ def target_below_a_plain_file_is_an_error(host):
         contains(r.err, "/etc is a directory of the image, and the volume is a file")
     equal(host.pods(), [], "pods")
     host.acnspawn("prepare", "--dry-run", "--volume=v:/etc", "--volume=%s/file:/etc/ssl" % path, plain).expect(0)
-    # The image's /dev is not used.
-    equal(host.run("--volume=%s:/dev/file/in" % path, "--volume=%s/file:/dev/directory" % path,
-                   host.shell("cat /dev/file/in/file /dev/directory", name="example.com/c", files={"dev/file": "x", "dev/directory": Dir()})).out,
-          "from the host\n" * 2)
+    # The image's /dev is not used, nor are links in it.
+    files = {"dev/file": "x", "dev/directory": Dir(), "dev/log": Link("/usr"), "dev/lp": Link("/etc/passwd")}
+    equal(host.run("--volume=%s:/dev/file/in" % path, "--volume=%s:/dev/lp/in" % path, "--volume=%s/file:/dev/directory" % path,
+                   "--volume=%s/file:/dev/log" % path,
+                   host.shell("cat /dev/file/in/file /dev/lp/in/file /dev/directory /dev/log", name="example.com/c", files=files)).out,
+          "from the host\n" * 4)
 
 
 @case

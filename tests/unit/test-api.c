@@ -312,6 +312,35 @@ TEST(calls_that_came_too_early_are_repeated)
 
 /* --- Signals to all, and stopping ---------------------------------------------------------------------- */
 
+/* The origin of an isolator is left out for them. */
+TEST(apps_for_supervisors_that_know_no_origins)
+{
+#define WITH "\"value\":{\"limit\":\"55\"},\"configured\":true}]"
+#define WITHOUT "\"value\":{\"limit\":\"55\"}}]"
+#define UNKNOWN                                                                                             \
+        ERROR(P "AppRefused",                                                                               \
+              "{\"message\":\"apps[0]: isolators[0]: unknown member 'configured'\",\"errno\":22}")
+        SERVE(f, INFO, {WITH, UNKNOWN}, INFO, {WITHOUT, REPLY("{\"app\":\"a\",\"warnings\":[]}")}, INFO,
+              {WITH, UNKNOWN}, INFO, {WITHOUT, REPLY("{\"apps\":[\"a\"],\"warnings\":[]}")});
+        const char *const ids[] = {NULL};
+        _cleanup_strv_free_ char **warnings = NULL, **more = NULL, **names = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+        _cleanup_free_ char *name = NULL;
+        Isolator isolator = {};
+        AppOverrides app = {.reference = (char *) "example.com/a",
+                            .isolators = {.items = &isolator, .n = 1}};
+        const PodRequest q = {.apps = &app, .n_apps = 1};
+
+        ASSERT_OK(isolator_parse("resource/tasks", "{\"limit\":\"55\"}", &isolator, &e));
+        isolator.of_conf = true;
+        ASSERT_OK(acn_add_app(f.client, &q, NULL, &name, &warnings, &e));
+        ASSERT_STREQ(name, "a");
+        ASSERT_OK(acn_launch_group(f.client, &q, ids, &names, &more, &e));
+        ASSERT_STREQ(names[0], "a");
+        ASSERT_STREQ(f.wrong, "");
+        isolator_done(&isolator);
+}
+
 TEST(a_signal_to_all_apps)
 {
         SERVE(f, DESCRIBE, {"\"web\"", REPLY("{}")},
@@ -558,6 +587,7 @@ int main(void)
         RUN(refusals);
         RUN(errors_of_other_interfaces);
         RUN(calls_that_came_too_early_are_repeated);
+        RUN(apps_for_supervisors_that_know_no_origins);
         RUN(a_signal_to_all_apps);
         RUN(a_signal_without_receivers);
         RUN(stopping);

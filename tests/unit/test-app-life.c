@@ -167,6 +167,40 @@ TEST(causes)
         }
 }
 
+/* The unit times out, as other processes had to be killed. The main process was started at 1000, and has ended at 5000. */
+TEST(a_success_before_a_timeout)
+{
+        static const struct {
+                uint64_t max_runtime_usec, ended_usec;
+                bool notify, stopped;
+                AppCause cause;
+        } cases[] = {{0, 5000, false, false, CAUSE_EXITED},
+                     {UINT64_MAX, 5000, false, false, CAUSE_EXITED},
+                     {4001, 5000, false, false, CAUSE_EXITED},
+                     {4000, 5000, false, false, CAUSE_TIMEOUT},
+                     {4000, 5000, false, true, CAUSE_EXITED},
+                     {4000, 999, false, false, CAUSE_TIMEOUT},
+                     {4000, 0, false, false, CAUSE_TIMEOUT},
+                     {UINT64_MAX, 0, false, false, CAUSE_EXITED},
+                     {0, 5000, true, false, CAUSE_NOT_READY}};
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                MainEnd end = exited(0);
+                FIXTURE(f);
+
+                f.app.settings.max_runtime_usec = cases[i].max_runtime_usec;
+                f.app.settings.notify = cases[i].notify;
+                run(&f, 1000);
+                if (cases[i].stopped)
+                        f.app.stop = STOP_REQUESTED;
+                end.usec = cases[i].ended_usec;
+                snprintf(end.result, sizeof(end.result), "timeout");
+                ASSERT_TRUE(app_life_ended(&f.app, &end));
+                ASSERT_EQ(f.app.status.cause, cases[i].cause);
+                ASSERT_EQ(f.app.status.exit_status, 0);
+        }
+}
+
 /* systemd could not start anything; it had nothing to start; or what it started never asked. */
 TEST(apps_that_never_asked)
 {
@@ -405,6 +439,7 @@ int main(void)
         RUN(an_app_that_cannot_be_executed);
         RUN(reports_that_are_none);
         RUN(causes);
+        RUN(a_success_before_a_timeout);
         RUN(apps_that_never_asked);
         RUN(handlers);
         RUN(events_out_of_order);

@@ -655,12 +655,19 @@ TEST(the_request_for_one_app)
 TEST(the_request_for_a_pod)
 {
         static const char *const good[] = {"{}", "{\"apps\":[{\"image\":\"a\"},{\"image\":\"b\"}]}"};
-        static const char *const bad[] = {"[]", "{\"apps\":[{}]}", "{\"apps\":[],\"version\":1}",
-                                          ("{\"apps\":[{\"image\":\"a\"}],\"images\":[{\"app\":\"a\",\"id\":"
-                                           "\"b\",\"name\":\"c\"}]}"),
-                                          ("{\"apps\":[{\"image\":\"a\"}],\"podManifest\":{\"acVersion\":"
-                                           "\"0.8.11\",\"acKind\":"
-                                           "\"PodManifest\",\"apps\":[]}}")};
+        static const char *const bad[] = {
+                        "[]",
+                        "{\"apps\":[{}]}",
+                        "{\"apps\":[],\"version\":1}",
+                        ("{\"isolators\":[{\"name\":\"resource/tasks\",\"value\":{\"limit\":"
+                         "\"5\"},\"configured\":true}]}"),
+                        ("{\"apps\":[{\"image\":\"a\",\"isolators\":[{\"name\":\"resource/"
+                         "tasks\",\"value\":{\"limit\":\"5\"},\"configured\":true}]}]}"),
+                        ("{\"apps\":[{\"image\":\"a\"}],\"images\":[{\"app\":\"a\",\"id\":"
+                         "\"b\",\"name\":\"c\"}]}"),
+                        ("{\"apps\":[{\"image\":\"a\"}],\"podManifest\":{\"acVersion\":"
+                         "\"0.8.11\",\"acKind\":"
+                         "\"PodManifest\",\"apps\":[]}}")};
 
         for (size_t i = 0; i < ELEMENTSOF(good) + ELEMENTSOF(bad); i++) {
                 bool is_good = i < ELEMENTSOF(good);

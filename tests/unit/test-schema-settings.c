@@ -636,10 +636,10 @@ TEST(settings_that_no_pod_has)
 
                 ASSERT_OK(pair_list_set(&m->annotations, cases[i].name, "always"));
                 if (!cases[i].message) {
-                        ASSERT_OK(pod_settings_check(m, &e));
+                        ASSERT_OK(pod_annotations_check(m, &e));
                         continue;
                 }
-                ASSERT_ERR(pod_settings_check(m, &e), -EINVAL);
+                ASSERT_ERR(pod_annotations_check(m, &e), -EINVAL);
                 ASSERT_CONTAINS(e.message, cases[i].message);
         }
 }

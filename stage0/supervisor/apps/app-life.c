@@ -380,10 +380,20 @@ void app_life_signal_denied(AppInstance *a)
         save(a);
 }
 
-/* Stopped on request it has ended in order, also if other processes of it had to be killed. */
-static bool ended_on_request(const AppInstance *a, const MainEnd *end)
+/* Its main process may end with success before the unit times out: stopped on request, or by itself in the time that it has. systemd's
+ * result is "timeout" then if other processes of it had to be killed. */
+static bool main_has_succeeded(const AppInstance *a, const MainEnd *end)
 {
-        return a->stop != STOP_NONE && end->known && end->signal == 0 && end->exit_status == 0;
+        uint64_t max = a->settings.max_runtime_usec, started = a->status.started_usec,
+                 ended = end->usec ?: now_usec(CLOCK_REALTIME);
+
+        if (!end->known || end->signal != 0 || end->exit_status != 0)
+                return false;
+        if (a->stop != STOP_NONE)
+                return true;
+        if (a->status.readiness == READINESS_STARTING)
+                return false; /* that had its time, too */
+        return max == 0 || max == UINT64_MAX || (started > 0 && ended >= started && ended - started < max);
 }
 
 static void set_cause(AppInstance *a, const MainEnd *end)
@@ -402,7 +412,7 @@ static void set_cause(AppInstance *a, const MainEnd *end)
                 s->cause = s->state == APP_PRE_START ? CAUSE_PRE_START : CAUSE_NOT_STARTED;
         for (size_t i = 0; i < ELEMENTSOF(results); i++)
                 if (streq(results[i].result, end->result) && s->cause != CAUSE_NOT_STARTED &&
-                    !(results[i].cause == CAUSE_TIMEOUT && ended_on_request(a, end)))
+                    !(streq(end->result, "timeout") && main_has_succeeded(a, end)))
                         s->cause = results[i].cause;
         /* Which process it was is not known: SIGKILL of the main process may have had another cause. */
         if (s->cause == CAUSE_SIGNAL && s->signal == SIGKILL && count_oom_kills(a) > a->oom_kills)
