@@ -653,6 +653,48 @@ def unreachable_systemd(host, uuid):
         os.rename(private + ".away", private)
 
 
+@contextlib.contextmanager
+def silent_systemd(host, uuid):
+    """The pod's systemd has closed the connection, and the supervisor has made it again; what it asks for is not answered."""
+    leader, supervisor = host.leader(uuid), host.supervisor(uuid)
+
+    def sockets():
+        return {target for target in descriptors_of(supervisor).values() if target.startswith("socket:")}
+    os.kill(supervisor, signal.SIGSTOP)
+    try:
+        reexecute(leader)
+        wait_at_rest(leader)
+        os.kill(leader, signal.SIGSTOP)
+        before = sockets()
+        os.kill(supervisor, signal.SIGCONT)
+        wait_for(lambda: sockets() - before, "that the supervisor has connected again")
+        yield
+    finally:
+        os.kill(supervisor, signal.SIGCONT)
+        os.kill(leader, signal.SIGCONT)
+
+
+@case
+def later_calls_do_not_overtake_those_that_were_lost(host):
+    """The supervisor repeats what was lost when it knows the states of all apps."""
+    uuid = empty_pod(host)
+    c = Connection(host, uuid)
+    c.call("AddApp", **adding("a", fetch(host, DRAINS, "example.com/drains"), "example.com/drains"))
+    equal(c.call("StartApp", app="a"), {})
+    await_file(host, "a", "up")
+    stops = send_call(host, uuid, "StopApp", app="a")
+    await_file(host, "a", "stopping")
+    with silent_systemd(host, uuid):
+        restarts = send_call(host, uuid, "RestartApp", app="a")
+        for _ in range(2):
+            c.call("Describe")  # the call before is taken
+    touch(host, uuid, "a", "end")
+    equal(answer(restarts), {})
+    equal((c.state("a"), app_of(c, "a")["starts"]), ("running", 2))
+    contains(({}, ("JobFailed", {"app": "a", "result": "canceled"})), answer(stops), "the stop, which the restart replaces")
+    host.acnspawn("stop", uuid).expect(0)
+
+
 @case
 def a_removal_waits_for_the_connection(host):
     """It was behind another change, and the pod's systemd cannot be reached when its turn comes."""

@@ -686,9 +686,10 @@ static void begin_removing(AppChange *c)
                 refuse_removing(c, change_instance(c), -EBUSY, "has to be stopped first");
         else if (!up)
                 remove_app(c, app);
-        else if (c->stops)
-                stop_for_removal(c, up);
-        else
+        else if (c->stops) {
+                if (change_reaches_manager(c, begin_removing))
+                        stop_for_removal(c, up);
+        } else
                 refuse_removing(c, up, -EBUSY, "has to be stopped first");
 }
 
