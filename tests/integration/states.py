@@ -361,9 +361,12 @@ def a_replacement_that_is_not_ready_is_not_on_disk(host):
     reply = c.call("UpdateApp", app="other", tasks=50)
     true(reply == {} or reply[0] == "NotSupported", str(reply))
     equal(on_disk()["web"], "example.com/web")
+    records = lambda: [n for n in os.listdir(host.pod_dir(uuid) + "/status") if "replace" in n]
+    equal(len(records()), 1, "records of replacements")
     p.terminate()
     host.finish(p)
     host.acnspawn("stop", "--force", uuid).expect(0)
+    equal(records(), [])
 
 
 @case
