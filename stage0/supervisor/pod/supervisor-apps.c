@@ -185,6 +185,8 @@ static void set_step(AppChange *c, ChangeEvent event)
 
         if (t)
                 c->step = t->to;
+        else if (event == TURN_CAME) /* it is not to be begun again and again */
+                c->step = STEP_IS_MADE;
 }
 
 void change_step_aside(AppChange *c)
