@@ -723,6 +723,26 @@ def a_removal_waits_for_the_connection(host):
 
 
 @case
+def a_removal_kills_its_app_in_time_however_often_the_connection_is_lost(host):
+    uuid = empty_pod(host)
+    id = fetch(host, "trap 'touch /out/stopping' TERM; touch /out/up; while :; do sleep 0.05; done", "example.com/ignores")
+    c, leader = Connection(host, uuid), host.leader(uuid)
+    c.call("AddApp", **adding("a", id, "example.com/ignores", annotations=annotated(stop_timeout="10min")))
+    equal(c.call("StartApp", app="a"), {})
+    await_file(host, "a", "up")
+    removes = send_call(host, uuid, "RemoveApp", app="a", stop=True, timeoutUSec=int(patience(1.5) * 1e6))
+    await_file(host, "a", "stopping")
+    with within(20, "the removal"):
+        for _ in range(40):
+            if is_answered(removes, patience(0.5)):
+                break
+            reexecute(leader)
+    equal(answer(removes), {})
+    equal(c.call("Describe")["apps"], [])
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
 def an_app_is_killed_in_time_without_the_connection(host):
     """Or as soon as it is there again."""
     uuid = empty_pod(host)
