@@ -361,9 +361,12 @@ def a_replacement_that_is_not_ready_is_not_on_disk(host):
     reply = c.call("UpdateApp", app="other", tasks=50)
     true(reply == {} or reply[0] == "NotSupported", str(reply))
     equal(on_disk()["web"], "example.com/web")
+    records = lambda: [n for n in os.listdir(host.pod_dir(uuid) + "/status") if "replace" in n]
+    equal(len(records()), 1, "records of replacements")
     p.terminate()
     host.finish(p)
     host.acnspawn("stop", "--force", uuid).expect(0)
+    equal(records(), [])
 
 
 @case
@@ -653,6 +656,48 @@ def unreachable_systemd(host, uuid):
         os.rename(private + ".away", private)
 
 
+@contextlib.contextmanager
+def silent_systemd(host, uuid):
+    """The pod's systemd has closed the connection, and the supervisor has made it again; what it asks for is not answered."""
+    leader, supervisor = host.leader(uuid), host.supervisor(uuid)
+
+    def sockets():
+        return {target for target in descriptors_of(supervisor).values() if target.startswith("socket:")}
+    os.kill(supervisor, signal.SIGSTOP)
+    try:
+        reexecute(leader)
+        wait_at_rest(leader)
+        os.kill(leader, signal.SIGSTOP)
+        before = sockets()
+        os.kill(supervisor, signal.SIGCONT)
+        wait_for(lambda: sockets() - before, "that the supervisor has connected again")
+        yield
+    finally:
+        os.kill(supervisor, signal.SIGCONT)
+        os.kill(leader, signal.SIGCONT)
+
+
+@case
+def later_calls_do_not_overtake_those_that_were_lost(host):
+    """The supervisor repeats what was lost when it knows the states of all apps."""
+    uuid = empty_pod(host)
+    c = Connection(host, uuid)
+    c.call("AddApp", **adding("a", fetch(host, DRAINS, "example.com/drains"), "example.com/drains"))
+    equal(c.call("StartApp", app="a"), {})
+    await_file(host, "a", "up")
+    stops = send_call(host, uuid, "StopApp", app="a")
+    await_file(host, "a", "stopping")
+    with silent_systemd(host, uuid):
+        restarts = send_call(host, uuid, "RestartApp", app="a")
+        for _ in range(2):
+            c.call("Describe")  # the call before is taken
+    touch(host, uuid, "a", "end")
+    equal(answer(restarts), {})
+    equal((c.state("a"), app_of(c, "a")["starts"]), ("running", 2))
+    contains(({}, ("JobFailed", {"app": "a", "result": "canceled"})), answer(stops), "the stop, which the restart replaces")
+    host.acnspawn("stop", uuid).expect(0)
+
+
 @case
 def a_removal_waits_for_the_connection(host):
     """It was behind another change, and the pod's systemd cannot be reached when its turn comes."""
@@ -674,6 +719,26 @@ def a_removal_waits_for_the_connection(host):
         true(not is_answered(removes, 0.5), "it waits")
     equal(answer(removes), {})
     equal([a["name"] for a in c.call("Describe")["apps"]], ["b"])
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def a_removal_kills_its_app_in_time_however_often_the_connection_is_lost(host):
+    uuid = empty_pod(host)
+    id = fetch(host, "trap 'touch /out/stopping' TERM; touch /out/up; while :; do sleep 0.05; done", "example.com/ignores")
+    c, leader = Connection(host, uuid), host.leader(uuid)
+    c.call("AddApp", **adding("a", id, "example.com/ignores", annotations=annotated(stop_timeout="10min")))
+    equal(c.call("StartApp", app="a"), {})
+    await_file(host, "a", "up")
+    removes = send_call(host, uuid, "RemoveApp", app="a", stop=True, timeoutUSec=int(patience(1.5) * 1e6))
+    await_file(host, "a", "stopping")
+    with within(20, "the removal"):
+        for _ in range(40):
+            if is_answered(removes, patience(0.5)):
+                break
+            reexecute(leader)
+    equal(answer(removes), {})
+    equal(c.call("Describe")["apps"], [])
     host.acnspawn("stop", uuid).expect(0)
 
 

@@ -348,7 +348,7 @@ void readiness_down(AppInstance *app)
 {
         AppWait *w = app->wait;
 
-        if (w)
+        if (w && (w->state == WAIT_STARTING || w->state == WAIT_AGAIN))
                 handle(w, why_not_ready(w));
 }
 

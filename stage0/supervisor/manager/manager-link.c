@@ -490,13 +490,20 @@ static void end_job(LinkJob *j, int r, const char *result)
         free(j);
 }
 
+static LinkJob *find_oldest_waiting_job(ManagerLink *l, const LinkedUnit *u)
+{
+        LinkJob *found = NULL;
+
+        for (LinkJob *j = l->jobs; j; j = j->next)
+                if (j->ended && j->unit == u)
+                        found = j;
+        return found;
+}
+
 static void end_waiting_jobs(ManagerLink *l, const LinkedUnit *u)
 {
-        for (LinkJob *j = l->jobs, *next; j; j = next) {
-                next = j->next;
-                if (j->ended && j->unit == u)
-                        end_job(j, 0, j->result);
-        }
+        for (LinkJob *j; (j = find_oldest_waiting_job(l, u));)
+                end_job(j, 0, j->result);
 }
 
 static void forget_unit(ManagerLink *l, const LinkedUnit *u)

@@ -33,7 +33,7 @@ struct AppChange {
         uint64_t kill_usec; /* and killed after that time; UINT64_MAX: after its own */
         uint64_t nested_number; /* of the app to be added, or the first of a group, if it is nested under another one */
         AppInstance *stopping; /* of those to be removed: systemd stops it */
-        unsigned n_stops;      /* how often it was stopped */
+        unsigned n_stops;      /* how often it was stopped, and went on */
         AppChangeFunction function;
         GroupFunction group_function; /* instead, of a group of apps, as LaunchGroup() has it */
         void *userdata;
@@ -42,6 +42,7 @@ struct AppChange {
         int sock;
         sd_event_source *io, *timer;
         PodTimer *kill_timer; /* kills an app that is being stopped for its removal */
+        bool kill_due;        /* its time is over */
         Text answer;
         void (*prepared)(AppChange *c);
         sd_bus_slot *slot;

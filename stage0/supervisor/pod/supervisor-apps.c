@@ -16,8 +16,9 @@
 #include "stage0/supervisor/apps/app-limits.h"
 #include "stage0/supervisor/apps/task-state.h"
 
-#define STOPS_MAX 3U      /* attempts to stop an app that is removed */
-#define CHANGES_MAX 1024U /* queued changes: eight for each possible client */
+#define STOPS_MAX 3U                     /* attempts to stop an app that is removed */
+#define KILL_AGAIN_USEC UINT64_C(100000) /* between attempts while the pod's systemd cannot be reached */
+#define CHANGES_MAX 1024U                /* queued changes: eight for each possible client */
 
 static void process_changes(Supervisor *s);
 
@@ -185,6 +186,8 @@ static void set_step(AppChange *c, ChangeEvent event)
 
         if (t)
                 c->step = t->to;
+        else if (event == TURN_CAME) /* it is not to be begun again and again */
+                c->step = STEP_IS_MADE;
 }
 
 void change_step_aside(AppChange *c)
@@ -533,6 +536,13 @@ static void on_unloaded(AppChange *c, bool done)
         conclude_removing(c, change_instance(c));
 }
 
+/* It is down, or stays. */
+static void end_stopping(AppChange *c)
+{
+        c->kill_timer = pod_timer_free(c->kill_timer);
+        c->stopping = NULL;
+}
+
 static void refuse_removing(AppChange *c, AppInstance *app, int code, const char *why)
 {
         _cleanup_error_ Error e = ERROR_NULL;
@@ -541,6 +551,7 @@ static void refuse_removing(AppChange *c, AppInstance *app, int code, const char
         int r = error_set(&e, code, "App %s %s", app_instance_path(app), why);
         if (app == c->stopping && app->stop == STOP_REQUESTED && app->n_jobs == 0)
                 app->stop = STOP_NONE; /* it goes on */
+        end_stopping(c);
         if (code != -EBUSY)
                 (void) error_hint(&e, r, "Try it again; 'acnspawn stop %s' ends the app with the pod.",
                                   pod_display_name(s->pod));
@@ -606,12 +617,12 @@ static void on_app_stopped(AppChange *c, int r, const char *result)
 
         if (r >= 0 && await_calls(c, app))
                 return;
-        c->kill_timer = pod_timer_free(c->kill_timer);
         bool stopped = r >= 0 && !app_is_up(app);
         if (!stopped && !change_reaches_manager(c, begin_removing))
                 return;
-        /* If another job of the unit has replaced the stop, or followed it, the app is stopped again. */
-        bool again = r == -ECONNRESET || (r >= 0 && c->n_stops < STOPS_MAX);
+        /* If another job of the unit has replaced the stop, or followed it, the app is stopped again. Its group, or the end of a session, may
+         * stop it as well, and root of an app may do anything. */
+        bool again = r == -ECONNRESET || (r >= 0 && ++c->n_stops < STOPS_MAX);
         if (!stopped && !again)
                 refuse_removing(c, app, r < 0 ? r : -EIO, "could not be stopped");
         else
@@ -621,32 +632,47 @@ static void on_app_stopped(AppChange *c, int r, const char *result)
 static void on_kill(void *userdata)
 {
         AppChange *c = userdata;
+        ManagerLink *l = c->supervisor->manager;
 
+        c->kill_due = true;
+        if (!manager_link_is_open(l)) {
+                (void) pod_timer_set(c->kill_timer, KILL_AGAIN_USEC);
+                return;
+        }
         FOREACH_APP(app, c->supervisor->apps)
-        if (c->supervisor->manager && app_is_up(app) &&
-            (app == c->stopping || nested_is_below(app->name, c->stopping->name)))
-                (void) manager_link_kill(c->supervisor->manager, app->units[0].name, true, SIGKILL);
+        if (app_is_up(app) && (app == c->stopping || nested_is_below(app->name, c->stopping->name)))
+                (void) manager_link_kill(l, app->units[0].name, true, SIGKILL);
+}
+
+/* Its time to stop begins with the first attempt. A request to kill it may have been lost with the connection. */
+static int begin_stopping(AppChange *c, AppInstance *app)
+{
+        Supervisor *s = c->supervisor;
+
+        if (c->stopping == app) {
+                if (c->kill_due)
+                        on_kill(c);
+                return 0;
+        }
+        c->stopping = app;
+        c->n_stops = 0;
+        c->kill_due = false;
+        if (c->kill_usec == UINT64_MAX)
+                return 0;
+        notices_extend_stop(app, c->kill_usec);
+        return pod_timer_new(s->pause, s->event, c->kill_usec, on_kill, c, &c->kill_timer);
 }
 
 /* Connections and calls do not start it any more meanwhile. */
 static void stop_for_removal(AppChange *c, AppInstance *app)
 {
-        Supervisor *s = c->supervisor;
-        int r = c->kill_usec == UINT64_MAX ? 0
-                                           : pod_timer_new(s->pause, s->event, c->kill_usec, on_kill, c,
-                                                           &c->kill_timer);
+        int r = begin_stopping(c, app);
 
-        c->n_stops = c->stopping == app ? c->n_stops + 1 : 1;
-        c->stopping = app;
         app->stop = STOP_REQUESTED;
-        if (c->kill_usec != UINT64_MAX)
-                notices_extend_stop(app, c->kill_usec);
         supervisor_end_below(c->supervisor, app);
         if (r >= 0)
                 r = change_run(c, "StopUnit", app->units[0].name, on_app_stopped);
-        if (r < 0 && !change_reaches_manager(c, begin_removing))
-                c->kill_timer = pod_timer_free(c->kill_timer);
-        else if (r < 0)
+        if (r < 0 && change_reaches_manager(c, begin_removing))
                 refuse_removing(c, app, r, "cannot be stopped");
 }
 
@@ -678,6 +704,8 @@ static void begin_removing(AppChange *c)
         AppChange *launch = find_launch_of_removed(c);
         _cleanup_error_ Error e = ERROR_NULL;
 
+        if (up != c->stopping || launch)
+                end_stopping(c);
         if (!app)
                 change_finish(c, 0, NULL, NULL, &e);
         else if (launch && c->stops)
@@ -686,9 +714,10 @@ static void begin_removing(AppChange *c)
                 refuse_removing(c, change_instance(c), -EBUSY, "has to be stopped first");
         else if (!up)
                 remove_app(c, app);
-        else if (c->stops)
-                stop_for_removal(c, up);
-        else
+        else if (c->stops) {
+                if (change_reaches_manager(c, begin_removing))
+                        stop_for_removal(c, up);
+        } else
                 refuse_removing(c, up, -EBUSY, "has to be stopped first");
 }
 

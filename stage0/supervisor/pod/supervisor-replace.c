@@ -668,7 +668,11 @@ void replace_abandon(AppChange *c)
                 x->app->name = x->old->name;
                 x->app->app = x->old->app;
         }
-        if (x && x->new)
+        if (x && x->new) {
+                record(c->supervisor, x->app, NULL);
+                STRV_FOREACH (name, x->volumes)
+                        pod_drop_volume(c->supervisor->pod, *name);
                 x->new = pod_app_free(x->new);
+        }
         replacement_free(x);
 }

@@ -580,11 +580,12 @@ static bool removes_app(void *userdata, const AppInstance *app)
         return supervisor_removes_app(userdata, app);
 }
 
+/* Before the states are known again, requests that were lost are not repeated yet, which what is sent now would overtake. */
 static ManagerLink *get_manager(void *userdata)
 {
         const Supervisor *s = userdata;
 
-        return supervisor_is_connected(s) && manager_link_is_open(s->manager) ? s->manager : NULL;
+        return s->connection == CONNECTION_KNOWN && manager_link_is_open(s->manager) ? s->manager : NULL;
 }
 
 static void on_manifest_changed(void *userdata)
