@@ -18,6 +18,7 @@
         F(sd_bus_call_async)                                                                                \
         F(sd_bus_call_method)                                                                               \
         F(sd_bus_call_method_async)                                                                         \
+        F(sd_bus_close_unref)                                                                               \
         F(sd_bus_error_copy)                                                                                \
         F(sd_bus_error_free)                                                                                \
         F(sd_bus_error_has_name)                                                                            \
@@ -106,6 +107,7 @@ extern Library systemd_library;
 #define sd_bus_call_async(...) SYSTEMD_CALL(sd_bus_call_async, __VA_ARGS__)
 #define sd_bus_call_method(...) SYSTEMD_CALL(sd_bus_call_method, __VA_ARGS__)
 #define sd_bus_call_method_async(...) SYSTEMD_CALL(sd_bus_call_method_async, __VA_ARGS__)
+#define sd_bus_close_unref(...) SYSTEMD_CALL(sd_bus_close_unref, __VA_ARGS__)
 #define sd_bus_error_copy(...) SYSTEMD_CALL(sd_bus_error_copy, __VA_ARGS__)
 #define sd_bus_error_free(...) SYSTEMD_CALL(sd_bus_error_free, __VA_ARGS__)
 #define sd_bus_error_has_name(...) SYSTEMD_CALL(sd_bus_error_has_name, __VA_ARGS__)

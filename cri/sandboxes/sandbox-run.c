@@ -10,7 +10,7 @@
 #include "cri/events/events.h"
 
 #define START_WAIT_USEC UINT64_C(90000000)
-#define UNDO_USEC UINT64_C(60000000) /* for all of it */
+#define UNDO_USEC UINT64_C(60000000) /* then nothing is begun any more */
 #define UNDO_PAUSE_MSEC 50
 #define PORT_MAX 65535
 
@@ -236,12 +236,15 @@ static int remove_pod(Store *s, const char *uuid)
         if (r >= 0 && running->state == POD_RUNNING)
                 r = stop_pod(running, 0, NULL);
         if (r >= 0)
+                r = operation_check(store_operation(s), NULL);
+        if (r >= 0)
                 r = pod_open(s, uuid, &p, NULL);
         return r < 0 ? r : discard_pod(p, NULL);
 }
 
 /* Does not use the operation of the call, which may be cancelled. The supervisor may be about to start: it holds the lock of
- * a prepared pod (-EBUSY), or has no interface yet (-EAGAIN). One that does not answer at all is left to RemovePodSandbox. */
+ * a prepared pod (-EBUSY), or has no interface yet (-EAGAIN). One that does not answer at all is left to RemovePodSandbox; so are networks whose
+ * plugins have hung for that long. A plugin that is called before takes its own time. */
 static void undo(CriJob *j, const char *uuid)
 {
         const OperationOptions options = {.deadline_usec = now_usec(CLOCK_MONOTONIC) + UNDO_USEC};

@@ -15,7 +15,7 @@
 #include "schema/oci.h"
 
 /* How long each server may take to answer while there is an image in the store that the pod can start with. */
-#define ANSWER_TIMEOUT_USEC (10 * UINT64_C(1000000))
+#define ANSWER_TIMEOUT_USEC (30 * UINT64_C(1000000))
 #define LOST_MAX_USEC (120 * UINT64_C(1000000))
 #define WAIT_USEC 100000U /* interval of checks of the operation */
 

@@ -85,6 +85,7 @@ void pod_config_done(PodConfig *c)
         free(c->hostname);
         free(c->stage1);
         free(c->predecessor);
+        free(c->name_from);
         free(c->owner);
         free(c->boot_id);
         free(c->cgroup_parent);
@@ -134,6 +135,7 @@ static const struct Member {
                 {"createdUSec", MEMBER_NUMBER, offsetof(PodConfig, created_usec)},
                 {"stage1", MEMBER_TEXT, offsetof(PodConfig, stage1)},
                 {"predecessor", MEMBER_TEXT, offsetof(PodConfig, predecessor), true},
+                {"nameFrom", MEMBER_TEXT, offsetof(PodConfig, name_from), true},
                 {"owner", MEMBER_TEXT, offsetof(PodConfig, owner), true},
                 {"bootID", MEMBER_TEXT, offsetof(PodConfig, boot_id), true},
                 {"hostPID", MEMBER_BOOLEAN, offsetof(PodConfig, host_pid), true},
@@ -290,6 +292,8 @@ static int check_values(const PodConfig *c, Error *e)
                 return error_set(e, -EINVAL, "%u is not the base of a range of uids for pods", c->uid_base);
         if (c->predecessor && uuid_check(c->predecessor, NULL) < 0)
                 return error_set(e, -EINVAL, "predecessor is not a UUID: '%s'", c->predecessor);
+        if (c->name_from && uuid_check(c->name_from, NULL) < 0)
+                return error_set(e, -EINVAL, "nameFrom is not a UUID: '%s'", c->name_from);
         if (c->owner && ac_name_check(c->owner, NULL) < 0)
                 return error_set(e, -EINVAL, "owner is not an AC name: '%s'", c->owner);
         if (!c->owner != !c->boot_id)

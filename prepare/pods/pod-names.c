@@ -57,10 +57,19 @@ int hostname_check(const char *s, Error *e)
         return fault ? refuse(e, "host name", s ?: "", fault) : 0;
 }
 
-void pod_drop_name(const Pod *p)
+void pod_drop_name(Pod *p)
 {
-        if (p->config.name)
-                registry_drop(p->store, REGISTRY_NAMES, p->config.name, p->uuid);
+        if (!p->config.name || registry_holds(p->store, REGISTRY_NAMES, p->config.name, p->uuid) <= 0)
+                return;
+        registry_drop(p->store, REGISTRY_NAMES, p->config.name, p->uuid);
+        p->name_dropped = true;
+}
+
+void pod_take_name_back(Pod *p)
+{
+        if (p->name_dropped)
+                (void) pod_reserve_name(p, p->config.name, NULL);
+        p->name_dropped = false;
 }
 
 int pod_reserve_name(Pod *p, const char *name, Error *e)

@@ -96,7 +96,11 @@ int pod_remove(Pod *p, Error *e)
         r = pod_lock(p, true, e);
         if (r >= 0 && p->place == POD_EXITED)
                 r = pod_exclude_readers(p, true, e);
-        return r < 0 ? r : remove_locked(p, e);
+        if (r >= 0)
+                r = remove_locked(p, e);
+        if (r < 0 && p->place != POD_GARBAGE)
+                pod_take_name_back(p);
+        return r;
 }
 
 /* Searches both registries for the UUID, because the pod's configuration may be lost. */

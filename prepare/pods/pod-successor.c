@@ -82,8 +82,9 @@ int pod_succeed(Pod *p, Pod *old, Pod *holder, Error *e)
             from->state != POD_EXITED)
                 return error_set(e, -EINVAL, "Pod %s cannot succeed pod %s", p->uuid, old->uuid);
         free(p->config.predecessor);
+        free(TAKE_PTR(p->config.name_from));
         p->config.predecessor = strdup(old->uuid);
-        if (!p->config.predecessor)
+        if (!p->config.predecessor || (holder && !(p->config.name_from = strdup(holder->uuid))))
                 return error_oom(e);
         int r = write_successor(old, p->uuid, e);
         if (r < 0 || !from->config.name)
@@ -117,9 +118,10 @@ void pod_return_name(Pod *p)
 {
         _cleanup_(pod_freep) Pod *old = NULL;
 
-        if (!p->config.name || !p->config.predecessor ||
-            pod_open(p->store, p->config.predecessor, &old, NULL) < 0 || old->state != POD_EXITED ||
-            !streq_ptr(old->former_name, p->config.name))
+        const char *from = p->config.name_from ?: p->config.predecessor;
+
+        if (!p->config.name || !from || pod_open(p->store, from, &old, NULL) < 0 ||
+            old->state != POD_EXITED || !streq_ptr(old->former_name, p->config.name))
                 return;
         if (registry_pass(p->store, REGISTRY_NAMES, p->config.name, p->uuid, old->uuid, NULL) >= 0)
                 registry_settle(p->store, REGISTRY_NAMES, p->config.name, old->uuid);

@@ -89,6 +89,7 @@ typedef struct PodConfig {
         uint64_t created_usec;      /* since the epoch */
         char *stage1;               /* directory of a systemd tree to boot instead of the host's, or NULL */
         char *predecessor;          /* UUID of the pod that this one was made from, or NULL */
+        char *name_from;            /* UUID of the pod that had the name before; NULL: the predecessor */
         char *owner;                /* the program that removes it, or NULL; see pod_set_owner() */
         char *boot_id;              /* not NULL: the pod does not run in another boot of the host */
         bool host_pid, host_ipc;    /* the pod is in these namespaces of the host */
@@ -112,6 +113,7 @@ typedef struct Pod {
         PodManifest *manifest; /* filled in by pod_load(); NULL: none there, damaged, or UNREADABLE */
         bool unreadable; /* set by pod_load() if one of the two, or whose the name is, cannot be read now */
         bool found_by_uuid; /* set by pod_find() */
+        bool name_dropped;  /* by pod_drop_name(), in this process */
         char *former_name;  /* set by pod_load() instead of config.name if it belongs to another pod now */
 } Pod;
 
@@ -143,8 +145,10 @@ static inline uint32_t pod_n_uids(const PodConfig *c)
 }
 /* Reserves the pod's name; -EEXIST with the pod that has it. */
 int pod_reserve_name(Pod *p, const char *name, Error *e);
-/* Others can have the name of P from now on. */
-void pod_drop_name(const Pod *p);
+/* Others can have the name of P, which this process has locked, from now on. */
+void pod_drop_name(Pod *p);
+/* The opposite, unless another pod has taken it meanwhile, or P has not dropped it. */
+void pod_take_name_back(Pod *p);
 /* Makes P (state preparing) the successor of OLD, which this process has locked and which has ended: OLD's
  * name, if it has one, passes to P when P is published; or that of HOLDER (or NULL), of which the same is true. -EBUSY: another process was faster; -EEXIST: a name
  * that OLD once had belongs to a third pod. (pod-successor.c) */
@@ -156,7 +160,7 @@ bool pod_descends_from(const Pod *p, const Pod *old);
 int pod_successor_check(Pod *old, const Pod *reference, Error *e);
 /* The latest successor of P, if it still exists; else *RET is NULL. */
 int pod_successor(const Pod *p, char **ret);
-/* Returns the name of P, which did not run, to its predecessor, if that still exists. */
+/* Returns the name of P, which is about to be removed, to the pod that it had the name from, if that still exists. */
 void pod_return_name(Pod *p);
 /* To be called before the preparation of P, which has a manifest, waits for long: the manifest is written, so that other
  * processes see which images P needs, and the lock of the store is released. What changes later is written again when

@@ -23,7 +23,7 @@ typedef struct Step {
         Transfer *transfer;
         const TransferRequest *request;
         Url url;
-        uint64_t answer_usec; /* as of transfer_follow() */
+        uint64_t answer_usec; /* as of transfer_follow(); anew after each redirect */
         bool same_origin;     /* all redirects so far stayed at the first origin */
         unsigned n_redirects;
         char *shown;
@@ -165,6 +165,8 @@ static int step_to(Step *s, const Exchange *x, Error *e)
                 return r;
         s->same_origin = s->same_origin && same_host(&s->url, &to);
         s->n_redirects++;
+        if (s->answer_usec > 0) /* each server has its own time */
+                s->answer_usec = now_usec(CLOCK_MONOTONIC) + s->transfer->options.answer_timeout_usec;
         url_done(&s->url);
         s->url = to;
         to = (Url){};

@@ -53,7 +53,7 @@ static uint64_t back_off(const Transfer *t, unsigned n)
         return jitter(MIN(t->options.retry_delay_usec << MIN(n, 16U), DELAY_MAX_USEC));
 }
 
-/* Until when a server has to answer. 0: there is no such bound. */
+/* Until when the first server has to answer. 0: there is no such bound. */
 static uint64_t answer_deadline(const Transfer *t, const TransferRequest *q)
 {
         uint64_t bound = q->is_content ? 0 : t->options.answer_timeout_usec;
@@ -144,7 +144,7 @@ int transfer_perform(Transfer *t, const TransferRequest *q, Sink *sink, Transfer
 {
         _cleanup_(result_done) Result result = {};
         _cleanup_error_ Error error = ERROR_NULL;
-        const uint64_t answer_usec = answer_deadline(t, q);
+        uint64_t answer_usec = answer_deadline(t, q);
         Tries tries = {.best = sink->done};
         bool connected = false;
         uint64_t delay = 0;
@@ -157,6 +157,9 @@ int transfer_perform(Transfer *t, const TransferRequest *q, Sink *sink, Transfer
                 if (r >= 0)
                         r = transfer_follow(t, q, answer_usec, sink, &result, &error);
                 connected = connected || result.connected;
+                if (sink->received > 0 ||
+                    result.again == AGAIN_AT_ONCE) /* it has answered, with content: that is resumed */
+                        answer_usec = 0;
                 if (r >= 0 || operation_ended(r) || !is_worthwhile(t, q, &result, sink, &tries, &delay))
                         break;
                 if (answer_usec > 0 && now_usec(CLOCK_MONOTONIC) + delay >= answer_usec)

@@ -53,8 +53,9 @@ typedef struct TransferOptions {
         const char *const *config_dirs;
         uint32_t n_retries;            /* after the first try (4) */
         uint64_t connect_timeout_usec; /* for one connection, with TLS (30 s) */
-        uint64_t answer_timeout_usec; /* from the first try to the first byte of an answer, connection included; then it is not
-                                        * tried again (no bound but those of each try) */
+        uint64_t answer_timeout_usec; /* from the first try to the first byte of an answer, connection included, anew for the
+                                        * server that a redirect leads to; then it is not tried again, unless content has been
+                                        * received (no bound but those of each try) */
         uint64_t stall_timeout_usec;   /* abort after so long without progress (60 s) */
         uint64_t speed_min;            /* abort below, in bytes per second (512) */
         uint64_t speed_window_usec;    /* averaged over the last of this duration (120 s) */

@@ -17,6 +17,8 @@
 
 /* For a supervisor that did not respond: it may be running network plugins, each of which has a timeout. */
 #define SILENT_USEC (300 * UINT64_C(1000000))
+/* With UINT64_MAX pod_wait() sleeps, and ends for signals only. */
+#define UNTIL_OPERATION_ENDS (UINT64_MAX - 1)
 #define EXIT_MSEC 10000             /* for a supervisor that has released the lock */
 #define LATE_USEC UINT64_C(2000000) /* before a message says what it waits for */
 #define END_USEC UINT64_C(2000000)  /* for a pod to end by itself, before it is killed */
@@ -40,13 +42,14 @@ static void wait_for_exit(int pid_fd)
                 (void) poll(&poll_fd, 1, EXIT_MSEC);
 }
 
-/* Also releases the pod's objects of the host's systemd. */
-static int wait_for_end(Pod *p, bool was_killed, Error *e)
+/* Also releases the pod's objects of the host's systemd. A supervisor that has answered is waited for until the operation ends. */
+static int wait_for_end(Pod *p, bool silent, Error *e)
 {
         PodRuntime runtime = {};
-        int r = pod_wait(p, was_killed ? SILENT_USEC : UINT64_MAX, e);
+        int r = pod_wait(p, silent ? SILENT_USEC : UNTIL_OPERATION_ENDS, e);
 
-        if (r == -ETIME && pod_runtime_read(p, &runtime) >= 0) {
+        if (r == -ETIME && operation_check(pod_operation(p), NULL) >= 0 &&
+            pod_runtime_read(p, &runtime) >= 0) {
                 r = error_set(e, r, "The processes of pod %s were killed, but its supervisor does not end",
                               pod_display_name(p));
                 return error_hint(e, r, "It is process %d.", (int) runtime.supervisor);
@@ -192,7 +195,7 @@ int stop_pod(Pod *p, uint64_t timeout_usec, Error *e)
                         return r;
                 killed = 1;
         }
-        int r = wait_for_end(p, silent || timeout_usec == 0, e);
+        int r = wait_for_end(p, silent, e);
         if (r < 0)
                 return r;
         wait_for_exit(supervisor_fd);

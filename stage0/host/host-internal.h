@@ -38,6 +38,9 @@ int pod_cgroup_features(Pod *p, HostFeatures *ret);
 #define SYSTEMD_SOCKET "/run/systemd/private"
 
 int host_systemd_connect(sd_bus **ret);
+/* A property that is a string. END_USEC and STOP as with systemd_call(). */
+int host_systemd_get(sd_bus *bus, const char *path, const char *interface, const char *property,
+                     uint64_t end_usec, const struct NetworkStop *stop, char **ret);
 
 /* --- scope.c: where systemd is the host's init --------------------------------------------------------- */
 

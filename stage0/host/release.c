@@ -78,18 +78,16 @@ int pod_release_processes(Pod *p, Error *e)
         return r >= 0 && systemd ? pod_scope_stop(p, e) : r;
 }
 
-/* The pod is about to be removed, and its plugins may take a minute each: a pod that is started by the name meanwhile does not wait for
- * its lock, but for its networks (network_up()), and that for some seconds only. If it stays it gets its name again, unless that was
- * taken. */
+/* The pod is about to be removed, and its plugins may take a minute each. If the lock of the pod is held, as by the collector, a pod that is
+ * started by the name meanwhile does not wait for that, but for its networks (network_up()), and for some seconds only. If the pod stays, it
+ * gets its name again (also by pod_remove()), unless that was taken. Without the lock the name may be passing to a successor. */
 static int take_out(Pod *p, Error *e)
 {
-        _cleanup_free_ char *name = p->config.name && !p->config.owner ? strdup(p->config.name) : NULL;
-
-        if (name && network_is_left(p))
+        if (p->locked && !p->config.owner && network_is_left(p))
                 pod_drop_name(p);
         int r = network_down(p, e);
-        if (r < 0 && name)
-                (void) pod_reserve_name(p, name, NULL);
+        if (r < 0)
+                pod_take_name_back(p);
         return r;
 }
 

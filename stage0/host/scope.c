@@ -19,12 +19,14 @@
 #include "stage0/host/host-internal.h"
 
 #define START_TIMEOUT_USEC (30 * UINT64_C(1000000))
+#define STOP_ANSWER_USEC (10 * UINT64_C(1000000))
 #define UNIT_NAME_MAX 255U
 #define MANAGER_STOP_USEC (90 * UINT64_C(1000000)) /* for the pod's systemd: the default of units */
 
+/* Without a flush, which waits for a systemd that does not answer. */
 static void bus_unrefp(sd_bus **b)
 {
-        sd_bus_flush_close_unref(*b);
+        sd_bus_close_unref(*b);
 }
 
 static void message_unrefp(sd_bus_message **m)
@@ -76,18 +78,11 @@ static int append_requests(sd_bus_message *m, const Pod *p)
 /* If it is about to start, a scope after it would wait for that start, which may wait for the unit that runs this pod. */
 static bool network_is_up(sd_bus *bus, uint64_t end_usec, const NetworkStop *stop)
 {
-        _cleanup_(bus_error_done) sd_bus_error error = SD_BUS_ERROR_NULL;
-        _cleanup_(message_unrefp) sd_bus_message *call = NULL, *reply = NULL;
-        const char *state;
+        _cleanup_free_ char *state = NULL;
 
-        int r = sd_bus_message_new_method_call(bus, &call, SYSTEMD_NAME,
-                                               SYSTEMD_PATH "/unit/network_2etarget",
-                                               "org.freedesktop.DBus.Properties", "Get");
-        if (r >= 0)
-                r = sd_bus_message_append(call, "ss", SYSTEMD_NAME ".Unit", "ActiveState");
-        if (r >= 0)
-                r = systemd_call(bus, call, end_usec, stop, &reply, &error);
-        return r >= 0 && sd_bus_message_read(reply, "v", "s", &state) >= 0 && streq(state, "active");
+        return host_systemd_get(bus, SYSTEMD_PATH "/unit/network_2etarget", SYSTEMD_NAME ".Unit",
+                                "ActiveState", end_usec, stop, &state) >= 0 &&
+               streq(state, "active");
 }
 
 /* The name of the mount unit of PATH, as systemd has it. Longer ones are hashed, by newer versions. */
@@ -273,7 +268,9 @@ static int start_unit(sd_bus *bus, const Pod *p, pid_t pid, const char *controll
         uint64_t end = deadline_after(START_TIMEOUT_USEC);
         bool has_network = network_is_up(bus, end, stop);
 
-        int r = new_call(bus, has_network, p, pid, controller, &call);
+        int r = stop && network_stop_is_pending(stop)
+                                ? -EINTR
+                                : new_call(bus, has_network, p, pid, controller, &call);
         if (r >= 0)
                 r = systemd_run_job(bus, call, end, stop, &result, &error);
         if (r == -EINTR)
@@ -306,6 +303,7 @@ int pod_scope_stop(const Pod *p, Error *e)
 {
         _cleanup_(bus_error_done) sd_bus_error error = SD_BUS_ERROR_NULL;
         _cleanup_(bus_unrefp) sd_bus *bus = NULL;
+        _cleanup_(message_unrefp) sd_bus_message *call = NULL, *reply = NULL;
         _cleanup_free_ char *unit = NULL;
 
         int r = pod_scope_name(p, &unit);
@@ -316,8 +314,12 @@ int pod_scope_stop(const Pod *p, Error *e)
         if (r >= 0)
                 r = host_systemd_connect(&bus);
         if (r >= 0)
-                r = sd_bus_call_method(bus, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER, "StopUnit", &error,
-                                       NULL, "ss", unit, "replace");
+                r = sd_bus_message_new_method_call(bus, &call, SYSTEMD_NAME, SYSTEMD_PATH, SYSTEMD_MANAGER,
+                                                   "StopUnit");
+        if (r >= 0)
+                r = sd_bus_message_append(call, "ss", unit, "replace");
+        if (r >= 0)
+                r = systemd_call(bus, call, deadline_after(STOP_ANSWER_USEC), NULL, &reply, &error);
         if (r >= 0 || sd_bus_error_has_name(&error, "org.freedesktop.systemd1.NoSuchUnit"))
                 return 0;
         return error_set(e, r, "Cannot stop the scope of pod %s: %s", pod_display_name(p),

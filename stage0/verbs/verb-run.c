@@ -217,7 +217,11 @@ static int remove_pod(Context *c, const char *uuid)
         _cleanup_(pod_freep) Pod *p = NULL;
         int r = context_find_pod(c, uuid, &p); /* in its current state */
 
-        return r < 0 ? r : release_and_remove(c, p);
+        if (r < 0)
+                return r;
+        if (p->config.name_from)
+                pod_return_name(p);
+        return release_and_remove(c, p);
 }
 
 /* Freeing P releases the lock on the pod, so that it can be removed. */

@@ -855,6 +855,16 @@ def a_killed_pod_that_cannot_be_taken_out(host):
     nothing_is_left(host, uuid)
 
 
+@contextlib.contextmanager
+def lock_on(path, how):
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(fd, how)
+        yield
+    finally:
+        os.close(fd)
+
+
 def kill_one(host, uuid):
     host.kill_pods()
     wait_for(lambda: host.state(uuid) == "exited", "the end of pod %s" % uuid)
@@ -1016,6 +1026,32 @@ def a_declared_pod_starts_while_its_former_pod_is_collected(host):
         first = second
         kill_one(host, first)
     host.acnspawn("gc", "--grace-period=0").expect(0)
+
+
+@case
+def the_name_of_a_pod_that_another_process_has(host):
+    """One that removes it does not take the name from it before it has its lock, which a start has that is making a successor; nor before
+    nobody reads it."""
+    need_plugins()
+    own_network(host, "own", """[ $CNI_COMMAND = DEL ] && { touch $0.up; while [ -e $0.hang ]; do sleep 0.05; done; }
+        echo '{}'""")
+    hang, up = host.path("cni/own-plugin.hang"), host.path("cni/own-plugin.up")
+    first = host.detach("--net=own", "--name=web", host.shell("sleep 1000"))
+    kill_one(host, first)
+    host.acnspawn("gc").expect(0)  # moves it to those that have ended
+    touch(hang)
+    with lock_on(host.pod_dir(first), fcntl.LOCK_EX):
+        remover = host.start("rm", "web")
+        wait_for(lambda: os.path.exists(up), "the plugin")
+        equal(os.readlink(os.path.join(host.dir, "names/web")), first)
+        os.unlink(hang)
+        contains(host.finish(remover).expect(1).err, "in use by another process")
+    equal(host.status("web")["uuid"], first)
+    with lock_on(os.path.join(host.pod_dir(first), "config"), fcntl.LOCK_SH):
+        host.acnspawn("gc", "--grace-period=0").expect(0)
+        host.acnspawn("rm", "web").expect(1)
+        equal(host.status("web")["uuid"], first)
+    host.acnspawn("rm", "web").expect(0)
 
 
 @case

@@ -406,6 +406,19 @@ def replace_fails_before_anything_is_stopped(host):
     host.acnspawn("stop", "web").expect(0)
 
 
+@contextlib.contextmanager
+def empty_stage1(host, pod):
+    """Successors of POD cannot start."""
+    config, empty = os.path.join(host.pod_dir(pod), "config"), host.path("empty")
+    text = read_text(config)
+    os.makedirs(empty, exist_ok=True)
+    with open(config, "w") as f:
+        json.dump({**json.loads(text), "stage1": empty}, f)
+    yield
+    with open(config, "w") as f:
+        f.write(text)
+
+
 @case
 def a_successor_that_cannot_start_returns_the_name(host):
     """A successor that did not run is removed, and the pod that it was made from can be tried again."""
@@ -413,21 +426,29 @@ def a_successor_that_cannot_start_returns_the_name(host):
     os.symlink("/", stage1)
     host.run("--name=web", "--stage1=/", host.shell("exit 5", name="example.com/a"), rc=5)
     first = host.status("web")["uuid"]
-    config = os.path.join(host.one_pod(), "config")
-    text = read_text(config)
-    empty = host.path("empty")
-    os.mkdir(empty)
-    c = json.loads(text)
-    c["stage1"] = empty
-    with open(config, "w") as f:
-        json.dump(c, f)
-    for words in [], ["--detach"], ["--rm"]:
-        r = host.acnspawn("run", *words, "web").expect(1)
-        contains(r.err, "did not start", "message")
-        equal({u: p["name"] for u, p in pods_of(host).items()}, {first: "web"})
-    with open(config, "w") as f:
-        f.write(text)
+    with empty_stage1(host, first):
+        for words in [], ["--detach"], ["--rm"]:
+            r = host.acnspawn("run", *words, "web").expect(1)
+            contains(r.err, "did not start", "message")
+            equal({u: p["name"] for u, p in pods_of(host).items()}, {first: "web"})
     again(host, "web", rc=5)
+
+
+@case
+def a_name_of_a_later_successor_returns_to_it(host):
+    """The third pod is made of the first and has the name of the second, which gets it back if the third does not run, or with --rm."""
+    first = host.prepare("--name=web", "--stage1=/", host.shell("exit 3"))
+    host.acnspawn("run", first).expect(3)
+    _, second = again(host, first, rc=3)
+    for words in ["--rm"], ["--rm", "--detach"]:
+        host.acnspawn("run", *words, first).expect(0 if "--detach" in words else 3)
+        wait_for(lambda: set(pods_of(host)) == {first, second}, "the removal of the third pod")
+        equal(host.status("web")["uuid"], second)
+    with empty_stage1(host, first):
+        for words in [], ["--detach"], ["--rm"]:
+            contains(host.acnspawn("run", *words, first).expect(1).err, "did not start", "message")
+            equal({u: p["name"] for u, p in pods_of(host).items()}, {first: None, second: "web"})
+    again(host, "web", rc=3)
 
 
 @case

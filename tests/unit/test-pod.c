@@ -1217,6 +1217,30 @@ static size_t link_length(Store *s)
         return n < 0 ? 0 : (size_t) n;
 }
 
+TEST(a_pod_that_stays_takes_its_name_back)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p = NULL, *q = NULL;
+        _cleanup_free_ char *garbage = NULL;
+
+        ASSERT_OK(ended_and_next(s, "web", &p, &q, &e));
+        ASSERT_OK(pod_place_path(p->uuid, POD_GARBAGE, &garbage));
+        ASSERT_OK(mkdirat(store_fd(s), garbage, 0700)); /* keeps it from being moved */
+        pod_drop_name(p);
+        ASSERT_ERR(pod_remove(p, &e), -EEXIST);
+        ASSERT_TRUE(is_of(s, "web", p->uuid));
+        /* Not from another one, nor what it had not dropped. */
+        pod_drop_name(p);
+        ASSERT_OK(pod_reserve_name(q, "web", &e));
+        ASSERT_ERR(pod_remove(p, &e), -EEXIST);
+        ASSERT_TRUE(is_of(s, "web", q->uuid));
+        pod_drop_name(p);
+        pod_drop_name(q);
+        pod_take_name_back(p);
+        ASSERT_EQ(count(s, "names"), 0);
+        ASSERT_OK(unlinkat(store_fd(s), garbage, AT_REMOVEDIR));
+}
+
 TEST(name_goes_to_the_successor)
 {
         STORE(s, dir);
@@ -1336,6 +1360,32 @@ TEST(name_goes_back)
         ASSERT_TRUE(is_of(s, "web", p->uuid));
         ASSERT_OK(pod_remove(p, &e));
         ASSERT_EQ(count(s, "names"), 0);
+}
+
+/* P1 was run again as P2, and then as P3, which has its name from P2. */
+TEST(name_goes_back_to_its_holder)
+{
+        STORE(s, dir);
+        _cleanup_(pod_freep) Pod *p1 = NULL, *p2 = NULL, *p3 = NULL, *again = NULL;
+
+        ASSERT_OK(ended_and_next(s, "web", &p1, &p2, &e));
+        ASSERT_OK(pod_succeed(p2, p1, NULL, &e));
+        ASSERT_OK(pod_publish(p2, &e));
+        ASSERT_OK(pod_begin_run(p2, &e));
+        ASSERT_OK(pod_end_run(p2, &e));
+        ASSERT_OK(pod_new(s, &p3, &e));
+        ASSERT_OK(pod_allocate_uids(p3, &e));
+        p3->manifest = parse_test_manifest();
+        p3->config.name = strdup("web");
+        ASSERT_OK(pod_succeed(p3, p1, p2, &e));
+        ASSERT_OK(pod_publish(p3, &e));
+        ASSERT_TRUE(is_of(s, "web", p3->uuid));
+        ASSERT_OK(pod_open(s, p3->uuid, &again, &e));
+        ASSERT_STREQ(again->config.predecessor, p1->uuid);
+        ASSERT_STREQ(again->config.name_from, p2->uuid);
+        pod_return_name(again);
+        ASSERT_TRUE(is_of(s, "web", p2->uuid));
+        ASSERT_EQ(link_length(s), 36);
 }
 
 TEST(succession_is_refused)
@@ -2092,11 +2142,13 @@ int main(void)
         RUN(users_of_the_host);
         RUN(name_check);
         RUN(name_taken);
+        RUN(a_pod_that_stays_takes_its_name_back);
         RUN(name_goes_to_the_successor);
         RUN(abandoned_successor_leaves_the_name);
         RUN(killed_successor_leaves_the_name);
         RUN(removed_while_the_name_changes_hands);
         RUN(name_goes_back);
+        RUN(name_goes_back_to_its_holder);
         RUN(succession_is_refused);
         RUN(damaged_links_have_no_owner);
         RUN(find);

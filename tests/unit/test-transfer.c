@@ -215,7 +215,16 @@ static void serve_late(Connection *c)
                 say(c, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345");
         else if (asks_for(c, "/silent"))
                 server_stall(c);
-        else if (asks_for(c, "/drip")) {
+        else if (asks_for(c, "/broken") && c->n == 1) {
+                say(c, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n12345");
+                usleep(1200000);
+        } else if (asks_for(c, "/moved")) {
+                usleep(600000);
+                answer(c, "302 Found", "Location: /slow\r\n", "");
+        } else if (asks_for(c, "/slow")) {
+                usleep(600000);
+                answer(c, "200 OK", "", "at last");
+        } else if (asks_for(c, "/drip")) {
                 say(c, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n");
                 for (unsigned i = 0; i < 200 && say(c, "x"); i++)
                         usleep(10000);
@@ -313,6 +322,26 @@ TEST(no_answer)
         n.request.is_content = true;
         ASSERT_ERR(net_get(&n, &s, "/silent"), -ETIMEDOUT);
         ASSERT_CONTAINS(n.error.message, "the server has not answered within 0.9 s");
+}
+
+/* The bound is one of each server, and only until it sends something. */
+TEST(answered)
+{
+        SERVER(s, serve_late);
+        SERVER(broken, serve_late);
+        NET(n, INSECURE_HTTP);
+        const TransferOptions o = {.insecure = INSECURE_HTTP,
+                                   .config_dirs = n.dirs,
+                                   .retry_delay_usec = 1000,
+                                   .answer_timeout_usec = 1000 * 1000ULL};
+
+        n.transfer = transfer_free(n.transfer);
+        ASSERT_OK(transfer_new(&o, &n.transfer, &n.error));
+        ASSERT_OK(net_get(&n, &s, "/moved"));
+        ASSERT_STREQ(n.body, "at last");
+        ASSERT_OK(net_get(&n, &broken, "/broken"));
+        ASSERT_STREQ(n.body, "at last");
+        ASSERT_EQ(broken.n_requests, 2);
 }
 
 /* It never stalls, and would take for ever. */
@@ -559,6 +588,7 @@ int main(void)
         RUN(not_for_ever);
         RUN(stalled);
         RUN(no_answer);
+        RUN(answered);
         RUN(too_slow);
         RUN(nobody);
         RUN(redirects);

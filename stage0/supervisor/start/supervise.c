@@ -128,6 +128,8 @@ static int remove_pod(Pod *p, int mount_ns_fd)
 {
         _cleanup_error_ Error e = ERROR_NULL;
 
+        if (p->config.name_from)
+                pod_return_name(p);
         int r = mount_namespace_enter(mount_ns_fd);
         if (r >= 0)
                 r = pod_release(p, NULL, &e);
