@@ -282,8 +282,19 @@ size_t threads_start(pthread_t *threads, size_t n, void *(*function)(void *), vo
 int thread_start(pthread_t *ret, void *(*function)(void *), void *userdata); /* one thread; negative errno */
 void threads_join(pthread_t *threads, size_t n);
 /* setns() into a mount namespace, for programs that have, or had, threads. The calling thread gets a working
- * directory of its own, which is the root of that namespace. */
+ * directory of its own, which is the root of that namespace, as its own root is then. */
 int mount_namespace_enter(int fd);
+/* A mount namespace with the root of a process in it, which is another directory after chroot(). */
+typedef struct MountNamespace {
+        int fd, root_fd; /* negative: none */
+} MountNamespace;
+#define MOUNT_NAMESPACE_NULL ((MountNamespace){.fd = -EBADF, .root_fd = -EBADF})
+/* That of this process. */
+int mount_namespace_open(MountNamespace *ret);
+int mount_namespace_copy(const MountNamespace *n, MountNamespace *ret);
+void mount_namespace_done(MountNamespace *n);
+/* Enters N with its root, unless it is none. */
+int mount_namespace_return(const MountNamespace *n);
 
 /* --- Misspelled words (nearest.c) ----------------------------------------------------------------------- */
 

@@ -55,3 +55,49 @@ int mount_namespace_enter(int fd)
 {
         return unshare(CLONE_FS) < 0 || setns(fd, CLONE_NEWNS) < 0 ? -errno : 0;
 }
+
+void mount_namespace_done(MountNamespace *n)
+{
+        safe_close(n->fd);
+        safe_close(n->root_fd);
+        *n = MOUNT_NAMESPACE_NULL;
+}
+
+static int check_both(MountNamespace *n, MountNamespace *ret)
+{
+        int r = n->fd < 0 || n->root_fd < 0 ? -errno : 0;
+
+        if (r < 0)
+                mount_namespace_done(n);
+        *ret = *n;
+        return r;
+}
+
+int mount_namespace_open(MountNamespace *ret)
+{
+        MountNamespace n = MOUNT_NAMESPACE_NULL;
+
+        n.fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+        if (n.fd >= 0)
+                n.root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        return check_both(&n, ret);
+}
+
+int mount_namespace_copy(const MountNamespace *other, MountNamespace *ret)
+{
+        MountNamespace n = MOUNT_NAMESPACE_NULL;
+
+        n.fd = fcntl(other->fd, F_DUPFD_CLOEXEC, 3);
+        if (n.fd >= 0)
+                n.root_fd = fcntl(other->root_fd, F_DUPFD_CLOEXEC, 3);
+        return check_both(&n, ret);
+}
+
+int mount_namespace_return(const MountNamespace *n)
+{
+        int r = n->fd < 0 ? 0 : mount_namespace_enter(n->fd);
+
+        if (r < 0 || n->fd < 0)
+                return r;
+        return fchdir(n->root_fd) < 0 || chroot(".") < 0 ? -errno : 0;
+}

@@ -19,8 +19,9 @@
  * Beside rootfs a layer has the record "files", and the files "size" (bytes, uncompressed), "hashed" (the
  * digests of these blobs), "implied" (directories without an entry of their own, see attributes.c), if it
  * hides something of the layers below it "whiteouts", and "devices" if devices were left out of the lowest layer of an image: further up in
- * another one they may have to hide something, and it is read again. Earlier versions had a list "blobs", which had digests
- * of other kinds in it, too: it is not read, so that blobs of their layers are hashed once more.
+ * another one they may have to hide something, and it is read again. Layers of earlier versions, which hid nothing there, have no
+ * file "devices" and stay as they are. Earlier versions had a list "blobs", which had digests of other kinds in it, too: it is not
+ * read, so that blobs of their layers are hashed once more.
  */
 
 #include <sys/stat.h>
@@ -177,10 +178,10 @@ static LayerNeed find_need(Store *s, const Layer *l, const char *id, bool by_dif
         fd = open_beneath(s->fd, path, O_RDONLY | O_DIRECTORY);
         if (fd < 0)
                 return LAYER_NEEDS_ALL;
-        if (l->checked) /* by the previous attempt to publish the image */
-                return LAYER_NEEDS_NOTHING;
         if (l->number > 1 && faccessat(fd, DEVICES_FILE, F_OK, AT_SYMLINK_NOFOLLOW) >= 0)
                 return LAYER_NEEDS_ALL;
+        if (l->checked) /* by the previous attempt to publish the image */
+                return LAYER_NEEDS_NOTHING;
         /* A source that names layers by what the config says has not said which blob it has. */
         return !by_diff_id && was_hashed(fd, l->descriptor->digest) ? LAYER_NEEDS_NOTHING
                                                                     : LAYER_NEEDS_DIGEST;

@@ -322,26 +322,27 @@ static int hide(const Filling *f, const char *path)
         return futimens(fd, (struct timespec[2]){st.st_atim, st.st_mtim}) < 0 ? -errno : 0;
 }
 
+/* From the last to the first: a device may be in the place of a directory that had others in it. */
 static int hide_all(const Filling *f, const char **ret_first, size_t *ret_n, Error *e)
 {
         const LinksBelow *l = f->layer->links;
 
-        for (size_t i = 0; i < l->n_devices; i++) {
+        for (size_t i = l->n_devices; i-- > 0;) {
                 int r = operation_check(f->store->operation, e);
                 if (r < 0)
                         return r;
                 r = shines_through(f, l->devices[i], e);
+                if (r == 0)
+                        continue;
                 if (r > 0 && (r = hide(f, l->devices[i])) < 0)
                         (void) error_set_errno(e, r, "cannot create a whiteout");
-                else if (r == 0)
-                        continue;
                 if (r < 0) {
                         _cleanup_free_ char *shown = text_escape_for_terminal(l->devices[i]);
                         return error_prefix(e, r, "Layer %u (%s): Cannot leave out the device '%s'",
                                             f->layer->number, f->layer->descriptor->digest, shown ?: "?");
                 }
-                if ((*ret_n)++ == 0)
-                        *ret_first = l->devices[i] + strlen("rootfs");
+                (*ret_n)++;
+                *ret_first = l->devices[i] + strlen("rootfs");
         }
         return 0;
 }

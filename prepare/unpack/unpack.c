@@ -9,6 +9,7 @@
  * space is read again and again.
  */
 
+#include <search.h>
 #include <sys/stat.h>
 
 #include "library/libarchive.h"
@@ -113,6 +114,7 @@ void unpack_done(Unpack *u)
 {
         safe_close(u->parent_fd);
         free(u->parent);
+        tdestroy(u->left_out, free);
         free(u->device);
         free(u->first_time);
         text_done(&u->implied);
@@ -331,10 +333,30 @@ static bool is_standard_device(const char *path)
         return false;
 }
 
+static int compare_paths(const void *a, const void *b)
+{
+        return strcmp(a, b);
+}
+
+/* What is a hard link to it is this device, too. */
+static int note_left_out(Unpack *u, const char *path, Error *e)
+{
+        u->left_out_size += strlen(path) + 1;
+        if (u->left_out_size > LEFT_OUT_SIZE_MAX)
+                return unpack_error(e, -E2BIG, path, "the archive has too many device nodes");
+        char *copy = strdup(path);
+        char *const *found = copy ? tsearch(copy, &u->left_out, compare_paths) : NULL;
+        if (!found || *found != copy)
+                free(copy);
+        return found ? 0 : error_oom(e);
+}
+
 int unpack_leave_out_device(Unpack *u, const char *path, Error *e)
 {
-        if (is_standard_device(path))
-                return 0;
+        int r = note_left_out(u, path, e);
+
+        if (r < 0 || is_standard_device(path))
+                return r;
         if (u->n_devices++ == 0 && !(u->device = strdup(path + strlen("rootfs"))))
                 return error_oom(e);
         return u->link_below && !u->lowest ? links_below_note_device(u, path, e) : 0;
@@ -447,6 +469,15 @@ static int find_target_below(Unpack *u, Entry *x, char *target, int *ret_fd, str
         return r < 0 ? r : find_link_target(u, x, target, ret_fd, ret, e);
 }
 
+/* Overlayfs links its whiteouts, which are devices, to each other. */
+static int leave_out_link(Unpack *u, Entry *x, Error *e)
+{
+        bool hides;
+        int r = u->layer ? unpack_make_way(x->parent_fd, x->name, x->path, false, &hides, e) : 0;
+
+        return r < 0 ? r : unpack_leave_out_device(u, x->path, e);
+}
+
 static int make_hard_link(Unpack *u, Entry *x, Error *e)
 {
         _cleanup_free_ char *target = NULL;
@@ -458,6 +489,8 @@ static int make_hard_link(Unpack *u, Entry *x, Error *e)
         if (r < 0)
                 return r;
         r = find_link_target(u, x, target, &fd, &st, e);
+        if (r == 0 && tfind(target, &u->left_out, compare_paths))
+                return leave_out_link(u, x, e);
         if (r == 0)
                 r = find_target_below(u, x, target, &fd, &st, e);
         if (r < 0)

@@ -193,6 +193,7 @@ struct stat;
 #define ENTRY_COST 4096U              /* bytes of disk charged for an entry besides its content */
 #define STREAM_SLACK (4ULL << 30)     /* bytes that the archive may be longer than the free space */
 #define IMPLIED_SIZE_MAX (64U << 20)  /* bytes of names of directories that a layer has no entry for */
+#define LEFT_OUT_SIZE_MAX (64U << 20) /* bytes of names of device nodes */
 #define PADDING_MAX (64ULL << 20)     /* zero bytes after the end of the archive */
 #define SKIPPED_MAX                                                                                         \
         (256ULL << 20)      /* bytes of headers beyond ENTRY_COST, and of content that is skipped; and */
@@ -241,6 +242,8 @@ typedef struct Unpack {
         FILE *digests;     /* hashes of the files' content, by inode; for record_write() */
         ContentHash hash;
         bool has_rootfs;
+        void *left_out; /* paths of all device nodes: a tree of tsearch() */
+        size_t left_out_size;
         unsigned n_devices; /* left out, other than those that every app has in its /dev */
         char *device;       /* the first of them */
         unsigned n_times;   /* files whose modification time the file system cannot store */

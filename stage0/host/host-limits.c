@@ -8,7 +8,7 @@
  * not sufficient for one more pod.
  *
  * A filter of system calls that this process runs in, as in a container, is such a limit, too: the calls that pods need are tried with
- * arguments for which the kernel has other errors than a filter.
+ * arguments for which the kernel has other errors than a filter, in processes of their own, as a filter may also kill.
  *
  * All numbers come from files below /proc and /sys/fs/cgroup, which tests replace by directories of their
  * own.
@@ -20,6 +20,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/inotify.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
@@ -425,11 +426,27 @@ static bool is_refusal(int code)
         return code == EPERM || code == EACCES || code == ENOSYS;
 }
 
+static bool call_is_refused(long number, const unsigned long *a)
+{
+        int status = 0;
+        pid_t pid = (pid_t) syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+
+        if (pid == 0) {
+                (void) prctl(PR_SET_DUMPABLE, 0); /* no core of what is killed */
+                _exit(syscall(number, a[0], a[1], a[2], a[3], 0UL) < 0 && is_refusal(errno));
+        }
+        if (pid < 0 || waitpid(pid, &status, 0) < 0)
+                return false;
+        return WIFSIGNALED(status) ? WTERMSIG(status) == SIGSYS : WEXITSTATUS(status) != 0;
+}
+
 /* The names of those that are refused. CAP_SYS_ADMIN: this process has it, without which the kernel refuses some, too. */
 static unsigned list_refused(bool cap_sys_admin, Text *ret)
 {
         static const struct open_how how = {.flags = O_PATH};
-        const unsigned long none = (unsigned long) -1, name = (unsigned long) "x", size = sizeof(how);
+        static const char *const words[] = {"x", NULL};
+        const unsigned long none = (unsigned long) -1, name = (unsigned long) "x", size = sizeof(how),
+                            list = (unsigned long) words;
         const struct {
                 const char *name;
                 long number;
@@ -437,7 +454,7 @@ static unsigned list_refused(bool cap_sys_admin, Text *ret)
                 bool cap_sys_admin;
         } calls[] = {
                         {"close_range", SYS_close_range, {2, 1}, false},
-                        {"execveat", SYS_execveat, {none, name}, false},
+                        {"execveat", SYS_execveat, {none, name, list, list}, false},
                         {"fsopen", SYS_fsopen, {name, none}, true},
                         {"memfd_create", SYS_memfd_create, {name, none}, false},
                         {"mount_setattr", SYS_mount_setattr, {none, name, none}, false},
@@ -455,10 +472,9 @@ static unsigned list_refused(bool cap_sys_admin, Text *ret)
         unsigned n = 0;
 
         for (size_t i = 0; i < ELEMENTSOF(calls); i++) {
-                const unsigned long *a = calls[i].arguments;
                 if (calls[i].cap_sys_admin && !cap_sys_admin)
                         continue;
-                if (syscall(calls[i].number, a[0], a[1], a[2], a[3], 0UL) < 0 && is_refusal(errno))
+                if (call_is_refused(calls[i].number, calls[i].arguments))
                         text_addf(ret, "%s%s()", n++ > 0 ? ", " : "", calls[i].name);
         }
         return n;
@@ -483,7 +499,9 @@ static int check_system_calls(const HostLimitPlaces *w, HostLimit *ret)
                         "a filter of system calls that acnspawn itself runs in, as in a container, refuses %s",
                         names.data);
         if (r >= 0)
-                r = xasprintf(&ret->remedy, "Have it allow %s.", n > 1 ? "them" : "it");
+                r = xasprintf(&ret->remedy, "If that is the reason, have it allow %s.",
+                              n > 1 ? "them" : "it");
+        ret->is_filter = true;
         return r < 0 ? r : 1;
 }
 
@@ -525,21 +543,22 @@ int host_limits_find(const HostLimitPlaces *w, int code, HostLimit *ret)
         return 0;
 }
 
-/* The texts of strerror() in the locale of a pod's systemd. */
+/* The texts of strerror() in the locale of a pod's systemd. The last one that is there counts. */
 int host_limits_code(const char *text)
 {
         static const struct {
                 int code;
                 const char *text;
         } words[] = {
+                        /* Said also where nothing is short: the others come after them. */
+                        {EPERM, "Operation not permitted"},
+                        {EACCES, "Permission denied"},
+                        {ENOSYS, "Function not implemented"},
                         {EMFILE, "Too many open files"},
                         {ENFILE, "Too many open files in system"},
                         {EAGAIN, "Resource temporarily unavailable"},
                         {EDQUOT, "Disk quota exceeded"},
                         {ENOSPC, "No space left on device"},
-                        {EPERM, "Operation not permitted"},
-                        {EACCES, "Permission denied"},
-                        {ENOSYS, "Function not implemented"},
         };
         int code = 0;
 

@@ -367,8 +367,9 @@ typedef struct HostLimitPlaces {
 } HostLimitPlaces;
 
 typedef struct HostLimit {
-        char *what;   /* "this host's limit of terminals (kernel.pty.max=4096) is reached" */
-        char *remedy; /* sentences with the command that raises it */
+        char *what;     /* "this host's limit of terminals (kernel.pty.max=4096) is reached" */
+        char *remedy;   /* sentences with the command that raises it */
+        bool is_filter; /* of system calls: it is there all the time, and not always the reason */
 } HostLimit;
 
 void host_limit_done(HostLimit *l);

@@ -297,9 +297,6 @@ static int clone_filtered(PodMounts *m, const PodApp *app, const AppSettings *s,
         if (filter && device_rules_add_default(ret_rules) < 0)
                 return error_oom(e);
         bool own = s->devices.all || s->devices.n > 0 || has_volumes_in_dev(app);
-        int r = own && waits ? pod_mounts_enter_host(m, e) : 0;
-        if (r < 0)
-                return r;
         if (own)
                 return make_dev(m, app, s, waits, ret_rules, e);
         int fd = pod_mounts_clone_common_dev(m, s);

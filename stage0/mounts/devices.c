@@ -105,21 +105,20 @@ int pod_mounts_fill_dev(const PodMounts *m, const AppSettings *s, int dev_fd, bo
         return fill_dev(m, dev_fd, has_console(s), credentials);
 }
 
-static int make_dev(const PodMounts *m, const char *place, bool console)
+/* In its place only when it is complete: a failure leaves nothing there, and can be followed by another start. */
+static int make_dev(PodMounts *m, const char *place, bool console)
 {
-        _cleanup_close_ int dev_fd = -EBADF;
+        static const char *const options[] = {"mode", "0755", "size", "64k", "nr_inodes", "64", NULL};
+        _cleanup_close_ int fd = -EBADF, dev_fd = -EBADF;
 
-        if (mkdirat(m->holder_fd, place, 0755) < 0 || fchdir(m->holder_fd) < 0 ||
-            mount("acnspawn-dev", place, "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=0755,size=64k,nr_inodes=64") <
-                            0)
-                return -errno;
-        dev_fd = openat(m->holder_fd, place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (dev_fd < 0)
-                return -errno;
-        int r = fill_dev(m, dev_fd, console, m->has_credentials);
-        if (r < 0)
-                return r;
-        return mount_set_attributes(dev_fd, &(struct mount_attr){.attr_set = MOUNT_ATTR_RDONLY}, false);
+        int r = mount_new("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &fd);
+        if (r >= 0 && (dev_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+                r = -errno;
+        if (r >= 0)
+                r = fill_dev(m, dev_fd, console, m->has_credentials);
+        if (r >= 0)
+                r = mount_set_attributes(fd, &(struct mount_attr){.attr_set = MOUNT_ATTR_RDONLY}, false);
+        return r < 0 ? r : pod_mounts_hold(m, fd, place);
 }
 
 int pod_mounts_make_dev(PodMounts *m)

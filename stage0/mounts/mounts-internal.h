@@ -80,7 +80,7 @@ struct PodMounts {
                        only */
         int holder_fd; /* the root of the tmpfs */
         int userns_fd;
-        int host_fd; /* the mount namespace of the host; or -EBADF */
+        MountNamespace host; /* or none */
         NameFiles names;
         Layer *layers;
         size_t n_layers, layers_allocated;
@@ -140,9 +140,6 @@ void terminal_options(const Pod *p, unsigned max, TerminalOptions *ret);
 /* Of mount I of APP; NULL: there is none. */
 const Volume *pod_mounts_volume_of(const PodMounts *m, const PodApp *app, size_t i);
 
-/* sources.c. Moves this process, a child, to the mount namespace of the host. */
-int pod_mounts_enter_host(const PodMounts *m, Error *e);
-
 /* sources.c. Of mount I; -EBADF: there is none. Is given away. */
 int mount_sources_take(MountSources *s, size_t i);
 int mount_sources_take_dev(MountSources *s, DeviceRules *ret_rules);
@@ -169,7 +166,7 @@ int pod_mounts_fill_dev(const PodMounts *m, const AppSettings *s, int dev_fd, bo
 int pod_mounts_clone_common_dev(PodMounts *m, const AppSettings *s);
 /* app-devices.c: a detached mount of /dev for APP: that of the pod, or one with its devices as well. *RET_RULES, which is empty
  * before: what its processes can open. Unless this process may wait for file systems (WAITS), -EAGAIN if it had to; one that may is
- * in the mount namespace of the host afterwards if it has opened something there. */
+ * in the mount namespace of the host. */
 int pod_mounts_clone_dev(PodMounts *m, const PodApp *app, bool waits, DeviceRules *ret_rules, Error *e);
 /* The places in DEV_FD, which that function has returned, for volumes of the app, whose mounts are VOLUME_FDS. */
 int pod_mounts_finish_dev(const PodApp *app, int dev_fd, const int *volume_fds, Error *e);

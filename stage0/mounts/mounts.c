@@ -19,16 +19,17 @@
 
 #include "stage0/mounts/mounts-internal.h"
 
-int mount_namespace_unshare(int *ret_before, Error *e)
+int mount_namespace_unshare(MountNamespace *ret_before, Error *e)
 {
-        _cleanup_close_ int before = ret_before ? open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC) : -EBADF;
+        _cleanup_(mount_namespace_done) MountNamespace before = MOUNT_NAMESPACE_NULL;
+        int r = ret_before ? mount_namespace_open(&before) : 0;
 
-        if (ret_before && before < 0)
-                return error_set_errno(e, -errno, "Cannot open the mount namespace of the host");
+        if (r < 0)
+                return error_set_errno(e, r, "Cannot open the mount namespace of the host");
         if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_SLAVE | MS_REC, NULL) < 0)
                 return error_set_errno(e, -errno, "Cannot create a mount namespace for the pod");
         if (ret_before)
-                *ret_before = TAKE_FD(before);
+                *ret_before = TAKE_GENERIC(before, MountNamespace, MOUNT_NAMESPACE_NULL);
         return 0;
 }
 
@@ -97,7 +98,7 @@ PodMounts *pod_mounts_free(PodMounts *m)
         safe_close(m->dir_fd);
         safe_close(m->holder_fd);
         safe_close(m->userns_fd);
-        safe_close(m->host_fd);
+        mount_namespace_done(&m->host);
         name_files_done(&m->names);
         free(m);
         return NULL;
@@ -114,7 +115,7 @@ int pod_mounts_new(Pod *p, PodMounts **ret, Error *e)
                          .dir_fd = -EBADF,
                          .holder_fd = -EBADF,
                          .userns_fd = -EBADF,
-                         .host_fd = -EBADF};
+                         .host = MOUNT_NAMESPACE_NULL};
         int r = pod_path(p, &path);
         if (r >= 0) {
                 m->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -133,10 +134,10 @@ int pod_mounts_new(Pod *p, PodMounts **ret, Error *e)
         return 0;
 }
 
-void pod_mounts_set_host(PodMounts *m, int host_fd)
+void pod_mounts_set_host(PodMounts *m, MountNamespace *host)
 {
-        safe_close(m->host_fd);
-        m->host_fd = host_fd;
+        mount_namespace_done(&m->host);
+        m->host = TAKE_GENERIC(*host, MountNamespace, MOUNT_NAMESPACE_NULL);
 }
 
 int pod_mounts_mount_devices(PodMounts *m, Error *e)

@@ -16,8 +16,8 @@ typedef struct PodMounts PodMounts;
 
 /* The caller must have a mount namespace of its own by then. */
 int pod_mounts_new(Pod *p, PodMounts **ret, Error *e);
-/* Passes the mount namespace of the host, a descriptor that is taken over, for volumes that pass mounts back. */
-void pod_mounts_set_host(PodMounts *m, int host_fd);
+/* Passes the mount namespace of the host, which is taken over, where the sources of volumes and devices are. */
+void pod_mounts_set_host(PodMounts *m, MountNamespace *host);
 /* Mounts /dev and the credentials. Credentials are moved: after this they are not in the pod directory any
  * more. Only for the supervisor. */
 int pod_mounts_mount_devices(PodMounts *m, Error *e);
@@ -83,7 +83,7 @@ int pod_mounts_clone_notify(PodMounts *m, const PodApp *app);
 int pod_limit_terminals(const Pod *p, pid_t leader);
 /* Moves this process to a new mount namespace that receives mounts and unmounts of the host, but passes none back. *RET_BEFORE,
  * unless it is NULL, is the namespace before. */
-int mount_namespace_unshare(int *ret_before, Error *e);
+int mount_namespace_unshare(MountNamespace *ret_before, Error *e);
 
 /* --- name-files.c ---------------------------------------------------------------------------------------- */
 

@@ -77,7 +77,7 @@ static MountSources *sources_new(size_t n)
 /* Whether the app can pass on mounts to the host by V. */
 static int check_shared(const PodMounts *m, const Volume *v, Error *e)
 {
-        if (m->userns_fd < 0 && m->host_fd >= 0)
+        if (m->userns_fd < 0 && m->host.fd >= 0)
                 return 0;
         return error_set(
                         e, -EINVAL,
@@ -156,11 +156,11 @@ static void send_source(int sock, uint32_t index, int fd, const DeviceRules *rul
         safe_close(fd);
 }
 
-int pod_mounts_enter_host(const PodMounts *m, Error *e)
+static int enter_host(const PodMounts *m, Error *e)
 {
-        return m->host_fd >= 0 && setns(m->host_fd, CLONE_NEWNS) < 0
-                               ? error_set_errno(e, -errno, "Cannot enter the mount namespace of the host")
-                               : 0;
+        int r = mount_namespace_return(&m->host);
+
+        return r < 0 ? error_set_errno(e, r, "Cannot enter the mount namespace of the host") : 0;
 }
 
 static void ask_volumes(PodMounts *m, const PodApp *app, const MountSources *s, int sock)
@@ -175,8 +175,6 @@ static void ask_volumes(PodMounts *m, const PodApp *app, const MountSources *s, 
                 const Volume *v = pod_mounts_volume_of(m, app, i);
                 int r = pod_mounts_know_volume(m, v, &known, &e);
                 if (r >= 0)
-                        r = pod_mounts_enter_host(m, &e);
-                if (r >= 0)
                         r = volume_mount_host(v, &known->settings, m->userns_fd, known->ranges_fd, &mapped,
                                               &e);
                 send_source(sock, (uint32_t) i, r, NULL, &e);
@@ -185,7 +183,7 @@ static void ask_volumes(PodMounts *m, const PodApp *app, const MountSources *s, 
 
 static int close_others(const PodMounts *m, int sock)
 {
-        int *kept = calloc(m->n_volumes + 4, sizeof(int));
+        int *kept = calloc(m->n_volumes + 5, sizeof(int));
         size_t n = 0;
 
         if (!kept)
@@ -193,7 +191,8 @@ static int close_others(const PodMounts *m, int sock)
         kept[n++] = sock;
         kept[n++] = m->holder_fd;
         kept[n++] = m->userns_fd;
-        kept[n++] = m->host_fd;
+        kept[n++] = m->host.fd;
+        kept[n++] = m->host.root_fd;
         for (size_t i = 0; i < m->n_volumes; i++)
                 kept[n++] = m->volumes[i].ranges_fd;
         int r = fds_close_others(kept, n);
@@ -208,9 +207,12 @@ void pod_mounts_ask_sources(PodMounts *m, const PodApp *app, const MountSources 
         (void) prctl(PR_SET_NAME, "open-sources");
         if (process_leave_streams() < 0 || close_others(m, sock) < 0)
                 _exit(1);
+        int r = enter_host(m, &e);
+        if (r < 0)
+                send_source(sock, OF_DEV, r, NULL, &e);
         if (s->dev < 0) {
                 DeviceRules rules = {}; /* freed when the process ends */
-                int r = pod_mounts_clone_dev(m, app, true, &rules, &e);
+                r = pod_mounts_clone_dev(m, app, true, &rules, &e);
                 send_source(sock, OF_DEV, r, &rules, &e);
         }
         ask_volumes(m, app, s, sock);

@@ -118,6 +118,24 @@ def an_app_without_a_terminal_has_no_console(host):
 
 
 @case
+def a_dev_that_could_not_be_made_is_made_by_the_next_start(host):
+    need_strace()
+    reference = Builder(host).base().runs("while :; do sleep 1; done").reference()
+    host.acnspawn("run", "--detach", "--name=p", "--exit-policy=never", host.shell("exec sleep 600"), "--name=appc").expect(0)
+    host.acnspawn("add-app", "p", reference, "--name=later").expect(0)
+    supervisor = host.supervisor(host.status("p")["uuid"])
+    strace = subprocess.Popen(["strace", "-qq", "-o", host.path("trace"), "-e", "trace=mknodat", "-e", "inject=mknodat:error=ENOSPC:when=1",
+                               "-p", str(supervisor)], stderr=subprocess.DEVNULL)
+    wait_for(lambda: tracer_of(supervisor) != 0, "strace to attach")
+    contains(host.acnspawn("start-app", "p", "later").expect(1).err, "Cannot clone /dev: No space left on device")
+    strace.send_signal(signal.SIGINT)
+    strace.wait()
+    host.acnspawn("start-app", "p", "later").expect(0)
+    host.acnspawn("enter", "--app=later", "p", "--", "/bin/sh", "-c", "test -c /dev/urandom && test ! -e /dev/console").expect(0)
+    host.acnspawn("stop", "--timeout=0", "p").expect(0)
+
+
+@case
 def arguments_take_the_place_of_cmd(host):
     b = Builder(host).base().config("--config.entrypoint", "/bin/echo", "--config.entrypoint", "entry", "--config.cmd", "default")
     b.config("--config.user", "0")

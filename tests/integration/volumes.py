@@ -548,6 +548,35 @@ def sources_are_looked_up_on_the_host_at_each_start(host, *options):
 
 
 @case
+def sources_are_below_the_root_that_acnspawn_was_started_in(host):
+    """As by 'chroot /host acnspawn run' in a container."""
+    path, root, helpers = source(host), host.path("root"), host.path("helpers")
+    os.mkdir(helpers)
+    for program in "stage0/supervise", "stage1/launch", "metadata/acnspawn-metadata":
+        shutil.copy(os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(ACNSPAWN))), program), helpers)
+    with open(path + "/outside", "w"):
+        pass
+    os.mkdir(root)
+    subprocess.run(["mount", "--rbind", "/", root], check=True)
+    try:
+        subprocess.run(["mount", "--make-rprivate", root], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "acnspawn-test", root + path], check=True)
+        with open(root + path + "/inside", "w"):
+            pass
+        image = host.shell("ls /v; echo logged >&2")
+        host.acnspawn("run", "--rm", "--no-userns", image, "--volume=%s:/v" % path, "--log-file=%s/log" % path,
+                      env=dict(os.environ, ACNSPAWN_LIBEXECDIR=helpers), preexec_fn=lambda: os.chroot(root)).expect(0)
+        equal(sorted(os.listdir(root + path)), ["inside", "log"])
+        with open(root + path + "/log") as f:
+            log = f.read()
+        contains(log, "inside")
+        lacks(log, "outside")
+        equal(sorted(os.listdir(path)), ["file", "outside"])
+    finally:
+        subprocess.run(["umount", "--recursive", "--lazy", root], check=True)
+
+
+@case
 def mounts_of_an_app_are_on_the_host_with_propagation_shared(host):
     path = source(host)
     os.mkdir(path + "/below")

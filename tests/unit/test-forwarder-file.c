@@ -85,7 +85,7 @@ TEST(a_process_that_opens_no_file_is_reported)
 
         ASSERT_OK(set_up(&f));
         /* This is no mount namespace, and the process ends. */
-        ASSERT_OK(forwarders_set_host(f.all, f.scratch.fd));
+        ASSERT_OK(forwarders_set_host(f.all, &(MountNamespace){f.scratch.fd, f.scratch.fd}));
         ASSERT_ERR(open_log(&f), -ECHILD);
         ASSERT_CONTAINS(f.error.message, ": the process that opens it ended without an answer");
 }

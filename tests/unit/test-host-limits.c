@@ -3,9 +3,13 @@
 /* stage0/host/host-limits.c: the limit that caused a failure. /proc and the cgroups are directories of the
  * test; limits of namespaces and descriptors are lowered for a child. */
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "stage0/host/host.h"
@@ -195,8 +199,9 @@ TEST(pods_that_do_not_fit)
         ASSERT_EQ(host_limits_check_pods(&w, 42, &l), 0);
         ASSERT_NULL(l.what);
         ASSERT_EQ(host_limits_check_pods(&w, 43, &l), 1);
-        ASSERT_STREQ(l.what, "this host's limit of inotify instances of one user (fs.inotify.max_user_instances=128) allows "
-                             "less than 43 pods that have the users of the host");
+        ASSERT_STREQ(l.what,
+                     "this host's limit of inotify instances of one user (fs.inotify.max_user_instances=128) allows "
+                     "less than 43 pods that have the users of the host");
         ASSERT_CONTAINS(l.remedy, "'sysctl -w fs.inotify.max_user_instances=8192'");
         ASSERT_ERR(host_limits_check_pods(&none, 43, &l), -ENOENT);
 }
@@ -260,6 +265,11 @@ TEST(words_of_systemd)
         ASSERT_EQ(host_limits_code("Failed to fork: Resource temporarily unavailable"), -EAGAIN);
         ASSERT_EQ(host_limits_code("Disk quota exceeded"), -EDQUOT);
         ASSERT_EQ(host_limits_code("a\nNo space left on device\nb"), -ENOSPC);
+        /* systemd in a container says what it must do without, too. */
+        ASSERT_EQ(host_limits_code("Too many open files\nOperation not permitted\nPermission denied"),
+                  -EMFILE);
+        ASSERT_EQ(host_limits_code("Function not implemented\nNo space left on device"), -ENOSPC);
+        ASSERT_EQ(host_limits_code("Operation not permitted"), -EPERM);
         ASSERT_EQ(host_limits_code("No such file or directory"), 0);
         ASSERT_EQ(host_limits_code(""), 0);
 }
@@ -371,6 +381,44 @@ TEST(descriptors_are_tried)
         ASSERT_EQ(in_child(with_few_files), 0);
 }
 
+/* Kills for memfd_create(), and refuses statx(). */
+static int with_filter(void)
+{
+        struct sock_filter rules[] = {
+                        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 1),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_statx, 0, 1),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+        const struct sock_fprog program = {.len = ELEMENTSOF(rules), .filter = rules};
+        const HostLimitPlaces w = {.proc = "/proc", .cgroup = "/sys/fs/cgroup"};
+        _cleanup_(host_limit_done) HostLimit l = {};
+
+        if (host_limits_find(&w, -EPERM, &l) > 0) /* another filter: of the container that this runs in */
+                return 77;
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0)
+                return 77;
+        if (host_limits_find(&w, -EPERM, &l) != 1)
+                return 1;
+        return l.is_filter && endswith(l.what, " refuses memfd_create(), statx()") &&
+                                               startswith(l.remedy,
+                                                          "If that is the reason, have it allow them.")
+                               ? 0
+                               : 2;
+}
+
+TEST(refused_system_calls_are_named)
+{
+        int r = in_child(with_filter);
+
+        if (r == 77)
+                TEST_SKIP("no filter of system calls can be set here, or there is one");
+        ASSERT_EQ(r, 0);
+}
+
 TEST(a_hint_that_is_there_stays)
 {
         _cleanup_error_ Error e = ERROR_NULL;
@@ -395,6 +443,7 @@ int main(void)
         RUN(namespaces_are_tried);
         RUN(full_disks);
         RUN(descriptors_are_tried);
+        RUN(refused_system_calls_are_named);
         RUN(a_hint_that_is_there_stays);
         return TEST_END();
 }

@@ -139,7 +139,7 @@ static void expect_refusal(Fixture *f, const char *name, const char *message)
         ASSERT_CONTAINS(e.message, all);
         ASSERT_TRUE(f->file.fd < 0);
         /* The same before an app is added. */
-        ASSERT_ERR(log_file_check("web", &f->file.settings, -EBADF, &other), r);
+        ASSERT_ERR(log_file_check("web", &f->file.settings, &MOUNT_NAMESPACE_NULL, &other), r);
         ASSERT_STREQ(other.message, e.message);
 }
 

@@ -26,7 +26,7 @@ typedef struct Fixture {
         LogReply last;
 } Fixture;
 
-static const int no_fd = -EBADF;
+static const MountNamespace this_one = {.fd = -EBADF, .root_fd = -EBADF};
 
 #define FIXTURE_NULL ((Fixture){.scratch = SCRATCH_NULL})
 
@@ -77,7 +77,7 @@ static int start_writer(Fixture *f)
         f->options = (LogWriterOptions){
                         .event = f->event,
                         .settings = {.path = f->path, .format = LOG_FORMAT_PLAIN, .max_size = UINT64_MAX},
-                        .host_fd = &no_fd,
+                        .host = &this_one,
                         .after_fd = -EBADF,
                         .on_room = on_room,
                         .on_reply = on_reply,

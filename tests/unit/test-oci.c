@@ -568,6 +568,7 @@ typedef struct Removal {
         OciLayout *layout;
         char *id;          /* of the image to remove; NULL: it was removed */
         unsigned n_absurd; /* progress reports beyond the total */
+        uint64_t after;    /* bytes of layers that are read before */
 } Removal;
 
 static void remove_meanwhile(uint64_t done, uint64_t total, void *userdata)
@@ -747,12 +748,30 @@ TEST(hard_links_to_different_lower_layers)
         ASSERT_EQ(count_entries(l.f.store, "layers"), 0);
 }
 
+static void add_message(LogLevel level, const char *line, void *userdata)
+{
+        text_addf(userdata, "%s\n", line);
+}
+
+/* Whether the N-th layer of I is marked as one that hides something. */
+static bool has_whiteouts(OciLayout *l, const Image *i, size_t n)
+{
+        char name[PATH_MAX];
+
+        snprintf(name, sizeof(name), "layers/%s/whiteouts", i->layer_ids[n]);
+        return faccessat(l->f.store->fd, name, F_OK, AT_SYMLINK_NOFOLLOW) >= 0;
+}
+
 /* Device nodes are left out, and what the layers below have in their place is hidden. */
 TEST(devices_over_files_of_lower_layers)
 {
+        _cleanup_(operation_freep) Operation *operation = NULL;
         _cleanup_(image_freep) Image *i = NULL;
+        _cleanup_text_ Text said = {};
         LAYOUT(l);
 
+        ASSERT_OK(operation_new(&(OperationOptions){.message = add_message, .userdata = &said}, &operation));
+        l.f.store->operation = operation;
         aci_dir(&l.f.tar, "d");
         aci_file(&l.f.tar, "d/file", "lower");
         aci_file(&l.f.tar, "d/kept", "lower");
@@ -787,6 +806,65 @@ TEST(devices_over_files_of_lower_layers)
         ASSERT_TRUE(S_ISREG(status_of(&l, i, top, "d/kept").st_mode));
         ASSERT_EQ(status_of(&l, i, top, "d").st_mtime, 1000000);
         ASSERT_EQ(status_of(&l, i, top + 2, "lowest").st_mode, 0);
+        ASSERT_TRUE(has_whiteouts(&l, i, top));
+        ASSERT_FALSE(has_whiteouts(&l, i, top + 2));
+        ASSERT_CONTAINS(said.data,
+                        "Files of the lower layers of the image are hidden, 3, the first of which is "
+                        "'/d/file', as layer 3 has device nodes in their place, which are left out\n");
+        l.f.store->operation = NULL;
+}
+
+/* The last entry of a path counts, also of a path to others. */
+TEST(devices_in_the_place_of_directories_with_devices)
+{
+        _cleanup_(image_freep) Image *i = NULL;
+        LAYOUT(l);
+
+        aci_file(&l.f.tar, "d/device", "lower");
+        add_layer(&l);
+        aci_entry(&l.f.tar,
+                  (AciEntry){.name = "d/device", .type = '3', .mode = 0644, .major = 1, .minor = 3});
+        aci_entry(&l.f.tar, (AciEntry){.name = "d", .type = '3', .mode = 0644, .major = 1, .minor = 3});
+        add_layer(&l);
+        ASSERT_OCI_IMPORTS(l, i);
+        struct stat st = status_of(&l, i, strv_length(i->layer_ids) - 2, "d");
+        ASSERT_TRUE(unpack_is_whiteout(&st));
+}
+
+/* Overlayfs makes all whiteouts of one inode: in an archive of its directory all but the first are hard links. */
+TEST(hard_links_to_devices)
+{
+        static const char *const hidden[] = {"a", "b", "c", "d/e", "dev/null", "of-dev"};
+        _cleanup_(image_freep) Image *i = NULL;
+        LAYOUT(l);
+
+        for (size_t k = 0; k < ELEMENTSOF(hidden); k++)
+                aci_file(&l.f.tar, hidden[k], hidden[k]);
+        aci_file(&l.f.tar, "d/kept", "kept");
+        aci_entry(&l.f.tar, (AciEntry){.name = "z", .type = '3', .mode = 0644, .major = 1, .minor = 3});
+        aci_hard_link(&l.f.tar, "z2", "z");
+        add_layer(&l);
+        aci_entry(&l.f.tar, (AciEntry){.name = "a", .type = '3', .mode = 0});
+        aci_file(&l.f.tar, "b", "replaced by the link");
+        aci_hard_link(&l.f.tar, "b", "a");
+        aci_hard_link(&l.f.tar, "c", "/b");
+        aci_hard_link(&l.f.tar, "d/e", "a");
+        aci_hard_link(&l.f.tar, "nothing", "a");
+        aci_entry(&l.f.tar,
+                  (AciEntry){.name = "dev/null", .type = '3', .mode = 0644, .major = 1, .minor = 3});
+        aci_hard_link(&l.f.tar, "of-dev", "dev/null");
+        add_layer(&l);
+        ASSERT_OCI_IMPORTS(l, i);
+        size_t n = strv_length(i->layer_ids);
+        for (size_t k = 0; k < ELEMENTSOF(hidden); k++) {
+                struct stat st = status_of(&l, i, n - 2, hidden[k]);
+                if (!streq(hidden[k], "dev/null") && !unpack_is_whiteout(&st))
+                        TEST_FAIL("'%s' is not hidden", hidden[k]);
+        }
+        ASSERT_EQ(status_of(&l, i, n - 2, "nothing").st_mode, 0);
+        ASSERT_EQ(status_of(&l, i, n - 1, "z").st_mode, 0);
+        ASSERT_EQ(status_of(&l, i, n - 1, "z2").st_mode, 0);
+        ASSERT_TRUE(S_ISREG(status_of(&l, i, n - 1, "d/kept").st_mode));
 }
 
 TEST(a_lowest_layer_with_devices_further_up)
@@ -815,6 +893,45 @@ TEST(a_lowest_layer_with_devices_further_up)
         ASSERT_OK(remove_blob(&l, l.last_digest));
         ASSERT_OCI_IMPORTS(l, again);
         ASSERT_STREQ(again->layer_ids[0], two->layer_ids[0]);
+}
+
+static void remove_after_layer(uint64_t done, uint64_t total, void *userdata)
+{
+        Removal *x = userdata;
+
+        if (done > x->after)
+                remove_meanwhile(done, total, userdata);
+}
+
+/* The layer that was found first is collected before the image is published: then that of the lowest one does not replace it. */
+TEST(a_layer_with_devices_that_is_removed_meanwhile)
+{
+        _cleanup_(image_freep) Image *one = NULL, *two = NULL, *third = NULL;
+        _cleanup_text_ Text shared = {}, gzip = {};
+        LAYOUT(l);
+
+        aci_entry(&shared, (AciEntry){.name = "d/file", .type = '3', .mode = 0644, .major = 1, .minor = 3});
+        aci_end(&shared);
+        ASSERT_OK(aci_compress(&shared, ARCHIVE_FILTER_GZIP, &gzip));
+        add_layer_as(&l, &shared, &shared, NULL);
+        ASSERT_OCI_IMPORTS(l, one);
+        begin_image(&l);
+        add_base(&l, "two");
+        add_layer_as(&l, &shared, &shared, NULL);
+        ASSERT_OCI_IMPORTS(l, two);
+
+        begin_image(&l);
+        add_base(&l, "two");
+        add_layer_as(&l, &shared, &gzip, NULL);
+        aci_file(&l.f.tar, "three", "3");
+        add_layer(&l);
+        Removal removal = {.layout = &l, .id = two->id, .after = gzip.size};
+        l.options = (OciImportOptions){
+                        .n_parallel = 1, .progress = remove_after_layer, .userdata = &removal};
+        ASSERT_OCI_IMPORTS(l, third);
+        ASSERT_NULL(removal.id);
+        struct stat st = status_of(&l, third, strv_length(third->layer_ids) - 2, "d/file");
+        ASSERT_TRUE(unpack_is_whiteout(&st));
 }
 
 /* What is hashed for the IDs of layers that were made here. */
@@ -1312,7 +1429,10 @@ int main(void)
         RUN(hard_links_to_different_lower_layers);
         RUN(a_layer_made_of_several_is_no_blob);
         RUN(devices_over_files_of_lower_layers);
+        RUN(devices_in_the_place_of_directories_with_devices);
+        RUN(hard_links_to_devices);
         RUN(a_lowest_layer_with_devices_further_up);
+        RUN(a_layer_with_devices_that_is_removed_meanwhile);
         RUN(hard_links_to_lower_layers_and_what_follows);
         RUN(hard_links_to_lower_layers_that_are_refused);
         RUN(a_layer_without_padding_and_end_mark);

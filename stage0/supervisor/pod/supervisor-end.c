@@ -37,7 +37,8 @@ static bool did_not_boot(const Supervisor *s)
 {
         _cleanup_(host_limit_done) HostLimit l = {};
 
-        return !s->booted && nothing_ran(s->apps) && (s->stop_requests == 0 || find_limit(s, &l) > 0);
+        return !s->booted && nothing_ran(s->apps) &&
+               (s->stop_requests == 0 || (find_limit(s, &l) > 0 && !l.is_filter));
 }
 
 static int name_limit(const Supervisor *s, char **reason, char **hint)

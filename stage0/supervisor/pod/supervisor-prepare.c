@@ -221,7 +221,8 @@ static int close_others(const Supervisor *s, int sock)
 {
         Pod *p = s->pod;
         _cleanup_close_ int dir_fd = openat(p->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        int kept[] = {sock, p->dir_fd, store_fd(p->store), forwarders_host(s->forwarders)};
+        const MountNamespace *host = forwarders_host(s->forwarders);
+        int kept[] = {sock, p->dir_fd, store_fd(p->store), host->fd, host->root_fd};
 
         int r = process_leave_streams();
         if (r < 0)
@@ -233,11 +234,9 @@ static int close_others(const Supervisor *s, int sock)
 
 static int enter_host(const Supervisor *s, Error *e)
 {
-        int host_fd = forwarders_host(s->forwarders);
+        int r = mount_namespace_return(forwarders_host(s->forwarders));
 
-        return host_fd >= 0 && setns(host_fd, CLONE_NEWNS) < 0
-                               ? error_set_errno(e, -errno, "Cannot enter the mount namespace of the host")
-                               : 0;
+        return r < 0 ? error_set_errno(e, r, "Cannot enter the mount namespace of the host") : 0;
 }
 
 static _noreturn_ void child(const AppChange *c, int sock, pid_t parent)

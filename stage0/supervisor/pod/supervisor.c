@@ -71,16 +71,16 @@ static int watch(Supervisor *s, Error *e)
 
 static int prepare_mounts(Supervisor *s, Error *e)
 {
-        _cleanup_close_ int host = -EBADF;
+        _cleanup_(mount_namespace_done) MountNamespace host = MOUNT_NAMESPACE_NULL;
         int r = mount_namespace_unshare(&host, e);
 
-        if (r >= 0 && (r = forwarders_set_host(s->forwarders, host)) < 0)
+        if (r >= 0 && (r = forwarders_set_host(s->forwarders, &host)) < 0)
                 (void) error_set_errno(e, r, "Cannot copy a descriptor");
-        file_keeper_set_host(s->keeper, forwarders_host(s->forwarders));
+        file_keeper_set_host(s->keeper, forwarders_host(s->forwarders)->fd);
         if (r >= 0)
                 r = pod_mounts_new(s->pod, &s->mounts, e);
         if (r >= 0)
-                pod_mounts_set_host(s->mounts, TAKE_FD(host));
+                pod_mounts_set_host(s->mounts, &host);
         if (r >= 0)
                 r = pod_mounts_mount_devices(s->mounts, e);
         if (r >= 0)

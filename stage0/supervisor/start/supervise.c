@@ -124,13 +124,13 @@ static int leave_client(void)
 }
 
 /* Mounts of the supervisor's own namespace must not count as mounts on the pod. */
-static int remove_pod(Pod *p, int mount_ns_fd)
+static int remove_pod(Pod *p, const MountNamespace *host)
 {
         _cleanup_error_ Error e = ERROR_NULL;
 
         if (p->config.name_from)
                 pod_return_name(p);
-        int r = mount_namespace_enter(mount_ns_fd);
+        int r = mount_namespace_return(host);
         if (r >= 0)
                 r = pod_release(p, NULL, &e);
         if (r >= 0)
@@ -143,9 +143,10 @@ static int remove_pod(Pod *p, int mount_ns_fd)
 static int run(Pod *p, const RunOptions *o, ForegroundProxy *front, Error *e)
 {
         _cleanup_(pod_sockets_freep) PodSockets *sockets = NULL;
-        _cleanup_close_ int mount_ns_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+        _cleanup_(mount_namespace_done) MountNamespace host = MOUNT_NAMESPACE_NULL;
         bool has_client = front->report_fd >= 0;
 
+        (void) mount_namespace_open(&host); /* without it the pod is removed later */
         int r = begin(p, o, &sockets, e);
         if (r < 0)
                 return r;
@@ -160,7 +161,7 @@ static int run(Pod *p, const RunOptions *o, ForegroundProxy *front, Error *e)
         r = supervise_pod(p, o, sockets, ready_fd, has_client && !o->detach ? front : NULL, e);
         /* A client in the foreground removes the pod, and reports if that fails. */
         bool ours = !has_client || o->detach || front->report_fd < 0;
-        if (o->remove && ours && remove_pod(p, mount_ns_fd) >= 0 && e->hint)
+        if (o->remove && ours && host.fd >= 0 && remove_pod(p, &host) >= 0 && e->hint)
                 (void) error_hint(e, e->code, "%s",
                                   "Without --rm the pod would be kept, for 'acnspawn status' and 'acnspawn "
                                   "logs' to show details.");

@@ -157,7 +157,7 @@ int forwarders_check_log(const Forwarders *all, const PodApp *app, Error *e)
         _cleanup_app_settings_ AppSettings s = {};
         int r = app_settings_read(app, &s, e);
 
-        return r < 0 || !s.log_file.path ? r : log_file_check(app->name, &s.log_file, all->host_fd, e);
+        return r < 0 || !s.log_file.path ? r : log_file_check(app->name, &s.log_file, &all->host, e);
 }
 
 static bool is_reopened(const AppInstance *a, const char *app)
@@ -277,7 +277,7 @@ static int start_writer(AppLog *l, Error *e)
 {
         const LogWriterOptions o = {.event = l->all->event,
                                     .settings = l->file,
-                                    .host_fd = &l->all->host_fd,
+                                    .host = &l->all->host,
                                     .after_fd = find_process(l->all, l->file.path),
                                     .on_room = on_room,
                                     .on_reply = on_reply,

@@ -99,9 +99,9 @@ struct Forwarders {
         Forwarder *first;
         Waiter *waiters;
         size_t n_waiters;
-        bool opens_logs; /* log files of apps that are added are opened at once */
-        int host_fd;     /* the mount namespace of the host; negative: this one */
-        AppLog *leaving; /* of removed apps, whose processes write the rest */
+        bool opens_logs;     /* log files of apps that are added are opened at once */
+        MountNamespace host; /* none: this one is the host's */
+        AppLog *leaving;     /* of removed apps, whose processes write the rest */
         Reopening *reopenings;
         size_t n_reopenings;
 };

@@ -361,15 +361,15 @@ int forwarders_add_terminal(Forwarders *all, const AppInstance *app, int journal
         return add(all, &like, 0, NULL);
 }
 
-int forwarders_set_host(Forwarders *all, int host_fd)
+int forwarders_set_host(Forwarders *all, const MountNamespace *host)
 {
-        all->host_fd = fcntl(host_fd, F_DUPFD_CLOEXEC, 3);
-        return all->host_fd < 0 ? -errno : 0;
+        mount_namespace_done(&all->host);
+        return mount_namespace_copy(host, &all->host);
 }
 
-int forwarders_host(const Forwarders *all)
+const MountNamespace *forwarders_host(const Forwarders *all)
 {
-        return all->host_fd;
+        return &all->host;
 }
 
 void forwarders_set_inputs(Forwarders *all, Inputs *inputs)
@@ -465,7 +465,7 @@ int forwarders_new(sd_event *event, const ForwarderOptions *o, Forwarders **ret,
                             .raw = o->raw,
                             .reader_gone = o->reader_gone,
                             .userdata = o->userdata,
-                            .host_fd = -EBADF};
+                            .host = MOUNT_NAMESPACE_NULL};
         for (size_t i = 0; o->show && i < ELEMENTSOF(fds); i++) {
                 int r = buffered_writer_new(event, fds[i], on_room, all, &all->writers[i]);
                 if (r < 0)
@@ -502,7 +502,7 @@ Forwarders *forwarders_free(Forwarders *all)
         FOREACH_APP(app, all->apps)
         release_app(app);
         forwarders_free_files(all);
-        safe_close(all->host_fd);
+        mount_namespace_done(&all->host);
         free(all);
         return NULL;
 }

@@ -51,9 +51,9 @@ int forwarders_open_logs(Forwarders *all, Error *e);
 /* Waits until they are open. -ETIME: a file system does not answer. */
 int forwarders_await_logs(Forwarders *all, Error *e);
 /* Log files are opened in the mount namespace HOST_FD, a copy of which is kept, from now on. */
-int forwarders_set_host(Forwarders *all, int host_fd);
+int forwarders_set_host(Forwarders *all, const MountNamespace *host);
 /* That copy, lent; negative: there is none. */
-int forwarders_host(const Forwarders *all);
+const MountNamespace *forwarders_host(const Forwarders *all);
 /* Checks whether the log file of an app that is about to be added can be opened. Waits for its file system, but not for long: to be
  * called in a child process, which has kept forwarders_host(). */
 int forwarders_check_log(const Forwarders *all, const PodApp *app, Error *e);

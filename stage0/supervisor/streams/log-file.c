@@ -340,9 +340,9 @@ typedef struct Found {
         mode_t type;
 } Found;
 
-static _noreturn_ void check_child(const char *path, int host_fd, int fd, pid_t parent)
+static _noreturn_ void check_child(const char *path, const MountNamespace *host, int fd, pid_t parent)
 {
-        int kept[] = {fd, host_fd};
+        int kept[] = {fd, host->fd, host->root_fd};
         Found found = {};
 
         (void) prctl(PR_SET_NAME, "check-log");
@@ -351,8 +351,8 @@ static _noreturn_ void check_child(const char *path, int host_fd, int fd, pid_t 
         int r = process_leave_streams();
         if (r >= 0)
                 r = fds_close_others(kept, ELEMENTSOF(kept));
-        if (r >= 0 && host_fd >= 0 && setns(host_fd, CLONE_NEWNS) < 0)
-                r = -errno;
+        if (r >= 0)
+                r = mount_namespace_return(host);
         int file = r < 0 ? r : open_file(path, &found.type);
         if (file >= 0 && close(file) < 0)
                 file = -errno;
@@ -361,7 +361,7 @@ static _noreturn_ void check_child(const char *path, int host_fd, int fd, pid_t 
 }
 
 /* The process ends with this one if it does not answer. */
-int log_file_check(const char *app, const LogFileSettings *settings, int host_fd, Error *e)
+int log_file_check(const char *app, const LogFileSettings *settings, const MountNamespace *host, Error *e)
 {
         Found found = {.r = -ETIME};
         pid_t parent = getpid();
@@ -371,7 +371,7 @@ int log_file_check(const char *app, const LogFileSettings *settings, int host_fd
                 return error_set_errno(e, -errno, "Cannot make a pipe");
         pid_t pid = fork();
         if (pid == 0)
-                check_child(settings->path, host_fd, fds[1], parent);
+                check_child(settings->path, host, fds[1], parent);
         int r = pid < 0 ? -errno : 0;
         safe_close(fds[1]);
         struct pollfd p = {.fd = fds[0], .events = POLLIN};

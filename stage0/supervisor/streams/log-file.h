@@ -85,6 +85,6 @@ size_t log_file_unwritten(const LogFile *l);
 /* Ends all streams, and writes the rest. */
 void log_file_done(LogFile *l);
 
-/* Opens and closes the log file of APP in a child process, and waits for a few seconds at most. HOST_FD is the mount namespace
- * where it is; negative: the current one. */
-int log_file_check(const char *app, const LogFileSettings *settings, int host_fd, Error *e);
+/* Opens and closes the log file of APP in a child process, and waits for a few seconds at most. HOST is the mount namespace
+ * where it is; none: the current one. */
+int log_file_check(const char *app, const LogFileSettings *settings, const MountNamespace *host, Error *e);

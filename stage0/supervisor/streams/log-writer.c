@@ -178,8 +178,8 @@ static void take_messages(Child *c)
 /* The signals that end the supervisor come to the whole cgroup or process group: this process ends after it. */
 static int leave_supervisor(const LogWriterOptions *o, int sock)
 {
-        const int host_fd = *o->host_fd;
-        int kept[] = {sock, host_fd, o->after_fd};
+        MountNamespace host = *o->host;
+        int kept[] = {sock, host.fd, host.root_fd, o->after_fd};
         sigset_t all;
 
         (void) sigfillset(&all);
@@ -188,12 +188,11 @@ static int leave_supervisor(const LogWriterOptions *o, int sock)
         int r = process_leave_streams();
         if (r >= 0)
                 r = fds_close_others(kept, ELEMENTSOF(kept));
-        if (r >= 0 && host_fd >= 0 && setns(host_fd, CLONE_NEWNS) < 0)
-                r = -errno;
+        if (r >= 0)
+                r = mount_namespace_return(&host);
         if (r >= 0 && chdir("/") < 0)
                 r = -errno;
-        if (host_fd >= 0)
-                (void) close(host_fd);
+        mount_namespace_done(&host);
         return r;
 }
 

@@ -23,9 +23,9 @@ typedef struct LogReply {
 typedef struct LogWriterOptions {
         sd_event *event;
         LogFileSettings settings; /* lent */
-        /* The mount namespace of the host, lent; negative: the current one is that of the host. It is read whenever a process is
+        /* The mount namespace of the host, lent; none: the current one is that of the host. It is read whenever a process is
          * started, also in place of one that was killed. */
-        const int *host_fd;
+        const MountNamespace *host;
         int after_fd; /* a process (pidfd), lent, whose end the new process waits for; negative: none. It may be blocked: not for long */
         /* From the event loop, and from functions that wait. None of them may free the writer. */
         void (*on_room)(void *userdata); /* log_writer_is_full() may have changed */
