@@ -175,9 +175,9 @@ static int for_each_declared(Context *c, int (*function)(Context *c, Declared *d
 {
         _cleanup_strv_free_ char **dirs = NULL, **names = NULL;
 
-        if (declared_dirs(c->config_dirs[0], &dirs) < 0)
-                return error_oom(&c->error);
-        int r = declared_list(dirs, &names, &c->error);
+        int r = declared_find_dirs(c->config_dirs[0], &dirs, &c->error);
+        if (r >= 0)
+                r = declared_list(dirs, &names, &c->error);
         for (char **name = names; r >= 0 && name && *name; name++) {
                 _cleanup_(declared_freep) Declared *d = NULL;
 

@@ -251,6 +251,37 @@ def volumes_of_declared_pods_stay(host):
 
 
 @case
+def what_links_that_lead_nowhere_declare_stays(host):
+    """The file system with the declarations may not be mounted now: that is not none."""
+    make_volumes(host, "data")
+    image = host.acnspawn("fetch", host.shell("true", name="example.com/a")).expect(0).out.strip()
+    config, pods = declare(host, web="[Pod]\nVolume=data:/data\n[App a]\nImage=example.com/a\n"), host.path("config/pods")
+    web, away = os.path.join(pods, "web.pod"), host.path("away")
+
+    def behind_a_link(path, said="a link that leads to nothing"):
+        os.rename(path, away)
+        os.symlink(host.path("gone"), path)
+        for verb in ("volume", "prune"), ("prune", "--force"), ("image", "gc", "--grace-period=0"), ("run", "--declared=web"):
+            contains(host.acnspawn(*verb, **config).expect(1).err, said)
+        contains(host.acnspawn("pod", "list", **config).err, said)
+        os.unlink(path)
+        os.rename(away, path)
+
+    behind_a_link(web)
+    behind_a_link(pods)
+    behind_a_link(os.path.dirname(pods), os.path.dirname(pods))
+    os.mkdir(web + ".d")
+    behind_a_link(web + ".d")
+    with open(web + ".d/1.conf", "w") as f:
+        f.write("[Pod]\n")
+    behind_a_link(web + ".d/1.conf")
+    for verb in ("volume", "prune"), ("prune", "--force"), ("image", "gc", "--grace-period=0"), ("run", "--declared=web"), ("pod", "list"):
+        contains(host.acnspawn("--config-dir=" + host.path("gone"), *verb).expect(1).err, "Cannot open the configuration directory")
+    equal(volumes(host), ["data"])
+    equal(os.listdir(os.path.join(host.dir, "images")), [image])
+
+
+@case
 def volumes_of_a_pod_that_is_being_prepared_stay(host):
     """While its image is fetched the pod has no manifest: here the image comes from a pipe."""
     make_volumes(host, "data", "more", "idle")
