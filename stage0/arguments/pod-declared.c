@@ -604,6 +604,8 @@ int context_load_declared(Context *c, const char *name, PodArguments *a, RunArgu
                 r = declared_load(dirs, name, &d, &c->error);
         if (r >= 0)
                 r = declared_apply(d, a, own, &c->error);
+        if (r >= 0 && declared_check_units(d) < 0)
+                r = error_oom(&c->error);
         if (r >= 0)
                 r = declared_report(c, d);
         if (r >= 0)
