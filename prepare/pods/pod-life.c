@@ -406,7 +406,8 @@ int pod_begin_run(Pod *p, Error *e)
         int r = pod_lock_to_run(p, e);
 
         if (r >= 0) {
-                (void) pod_record_boot(p); /* only for "status" */
+                (void) pod_record_boot(p);  /* only for "status" */
+                (void) pod_record_store(p); /* only for copies of the store */
                 r = host_uids_claim(p, e);
         }
         if (r >= 0 && (r = pod_move(p, POD_RUNNING)) < 0)

@@ -35,6 +35,8 @@ int pod_resolver_check(const PodConfig *c, Error *e);
 
 /* Records the current boot, when the pod is started (pod-boot.c). */
 int pod_record_boot(const Pod *p);
+/* The same of the path of its store, for pod_is_copy(). */
+int pod_record_store(const Pod *p);
 /* The record of the end: the time; on a second line the boot ID, and on a third what CLOCK_BOOTTIME showed, which earlier versions left
  * out; without the last newline (pod-life.c). -ENOENT. */
 int pod_read_ended(const Pod *p, char **ret);

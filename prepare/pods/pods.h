@@ -209,6 +209,9 @@ uint64_t pod_created_age_usec(const Pod *p);
 bool pod_ended_by_reboot(const Pod *p);
 /* Whether it was started in another boot of the host, of which nothing but what is on disk is left. */
 bool pod_ran_in_earlier_boot(const Pod *p);
+/* True if it was copied, with its store, after it was started, and the pod that it was copied from is there: the cgroups, networks and
+ * other objects of the host that its records name are those of that pod. */
+bool pod_is_copy(const Pod *p);
 /* When it was created, as in its configuration; without a configuration, the time of its directory. */
 uint64_t pod_created_usec(const Pod *p);
 

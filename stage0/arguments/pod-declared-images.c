@@ -3,8 +3,8 @@
 /* The images of declared pods: which images of the store they mean, so that those are not removed while the pods do not run;
  * and whether a pod could be made of them.
  *
- * What an image is called in a file is looked up as a start of the pod would do it, but nothing is fetched or imported. Files,
- * layouts and archives are read when the pod is started: their images in the store are copies that are not needed for it. */
+ * What an image is called in a file is looked up as a start of the pod would do it, but nothing is fetched or imported. Of files,
+ * layouts and archives the image stays that the store has of them, which a start does not import again. */
 
 #include "schema/oci.h"
 #include "schema/settings.h"
@@ -53,6 +53,31 @@ typedef struct Needed {
         char **ids;
 } Needed;
 
+/* The store does not know of each file, in its present state, which image it is: then those that came from there count. */
+static int add_images_of_path(Needed *n, const char *reference, const char *path)
+{
+        Image **images = NULL;
+        size_t count = 0, n_damaged;
+
+        int r = image_list_readable(n->context->store, &images, &count, &n_damaged, &n->context->error);
+        for (size_t i = 0; r >= 0 && i < count; i++) {
+                const char *origin = images[i]->info.origin;
+                if (streq_ptr(origin, reference) || streq_ptr(origin, path))
+                        r = strv_extend(&n->ids, images[i]->id);
+        }
+        image_list_free(images, count);
+        return r;
+}
+
+static int add_local(Needed *n, const char *reference, const Reference *x)
+{
+        _cleanup_free_ char *id = NULL;
+        Context *c = n->context;
+
+        int r = fetch_find_id(c->store, reference, context_config_dirs(c), &id, NULL);
+        return r >= 0 ? strv_extend(&n->ids, id) : add_images_of_path(n, reference, x->body);
+}
+
 /* Only an image that is not there is not needed; whatever else keeps it from being found is an error. */
 static int add_reference(Needed *n, const char *reference)
 {
@@ -61,8 +86,10 @@ static int add_reference(Needed *n, const char *reference)
         _cleanup_error_ Error error = ERROR_NULL;
         _cleanup_free_ char *id = NULL, *shown = NULL;
 
-        if (reference_parse(reference, &x, NULL) < 0 || !is_in_store_only(x.kind))
+        if (reference_parse(reference, &x, NULL) < 0 || x.kind == REFERENCE_STANDARD_INPUT)
                 return 0;
+        if (!is_in_store_only(x.kind))
+                return add_local(n, reference, &x);
         int r = fetch_find_id(c->store, reference, context_config_dirs(c), &id, &error);
         if (r == -ENOENT || (r == -EINVAL && x.kind == REFERENCE_IMAGE)) /* it is no name */
                 return 0;
@@ -175,9 +202,9 @@ static int for_each_declared(Context *c, int (*function)(Context *c, Declared *d
 {
         _cleanup_strv_free_ char **dirs = NULL, **names = NULL;
 
-        if (declared_dirs(c->config_dirs[0], &dirs) < 0)
-                return error_oom(&c->error);
-        int r = declared_list(dirs, &names, &c->error);
+        int r = declared_find_dirs(c->config_dirs[0], &dirs, &c->error);
+        if (r >= 0)
+                r = declared_list(dirs, &names, &c->error);
         for (char **name = names; r >= 0 && name && *name; name++) {
                 _cleanup_(declared_freep) Declared *d = NULL;
 

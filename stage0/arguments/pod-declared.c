@@ -599,11 +599,13 @@ int context_load_declared(Context *c, const char *name, PodArguments *a, RunArgu
         _cleanup_(declared_freep) Declared *d = NULL;
         _cleanup_strv_free_ char **dirs = NULL;
 
-        if (declared_dirs(c->config_dirs[0], &dirs) < 0)
-                return error_oom(&c->error);
-        int r = declared_load(dirs, name, &d, &c->error);
+        int r = declared_find_dirs(c->config_dirs[0], &dirs, &c->error);
+        if (r >= 0)
+                r = declared_load(dirs, name, &d, &c->error);
         if (r >= 0)
                 r = declared_apply(d, a, own, &c->error);
+        if (r >= 0 && declared_check_units(d) < 0)
+                r = error_oom(&c->error);
         if (r >= 0)
                 r = declared_report(c, d);
         if (r >= 0)

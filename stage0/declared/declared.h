@@ -81,10 +81,12 @@ DEFINE_TRIVIAL_CLEANUP_FUNC(Declared *, declared_free);
 /* The directories with .pod files, the first takes precedence: those above, or the one in CONFIG_DIR (--config-dir).
  * To be freed. */
 int declared_dirs(const char *config_dir, char ***ret);
+/* The same; it is an error that CONFIG_DIR does not exist: nothing is known about what is declared then. */
+int declared_find_dirs(const char *config_dir, char ***ret, Error *e);
 /* Whether a file of this name can declare a pod: letters in lower case, digits, '-' and '.', at most 63. */
 bool declared_name_is_valid(const char *name);
 /* The names of the pods that are declared, sorted; those that are masked are left out. Directories that do not
- * exist are empty. */
+ * exist are empty; a link that leads nowhere, here and for files, is an error: -ENOLINK. */
 int declared_list(char *const *dirs, char ***ret, Error *e);
 /* For who has to go on with the rest: those of the directories that can be read, or do not exist, and why others cannot be. -ENOMEM. */
 int declared_readable_dirs(char *const *dirs, char ***ret, char ***ret_failures);

@@ -28,6 +28,14 @@ int declared_dirs(const char *config_dir, char ***ret)
         return 0;
 }
 
+int declared_find_dirs(const char *config_dir, char ***ret, Error *e)
+{
+        if (!isempty(config_dir) && access(config_dir, F_OK) < 0)
+                return error_set_errno(e, -errno, "Cannot open the configuration directory '%s'",
+                                       config_dir);
+        return declared_dirs(config_dir, ret) < 0 ? error_oom(e) : 0;
+}
+
 bool declared_name_is_valid(const char *name)
 {
         size_t n = strlen(name);
@@ -53,15 +61,46 @@ static int file_error(Error *e, int r, const char *dir, const char *file)
         return error_set_errno(e, r, "Cannot read '%s/%s'", dir, file);
 }
 
-/* -ENOENT: there is none. */
-static int open_dir(int at, const char *path, const char *shown, int *ret, Error *e)
+/* -ENOENT: PATH, which could not be found, is not there. A link that leads nowhere is, and so is what is below it: the file
+ * system that it leads to may not be mounted now. */
+static int explain_missing(int at, const char *path, const char *shown, Error *e)
 {
-        int fd = openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        _cleanup_free_ char *part = strdup(path);
+        struct stat st;
+
+        if (!part)
+                return error_oom(e);
+        while (fstatat(at, part, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+                char *slash = strrchr(part, '/');
+
+                if (errno != ENOENT || !slash)
+                        return -ENOENT;
+                *slash = 0;
+        }
+        if (!S_ISLNK(st.st_mode) || fstatat(at, part, &st, 0) >= 0 || errno != ENOENT)
+                return -ENOENT;
+        return error_set(e, -ENOLINK, "Cannot read '%s': %s a link that leads to nothing", shown,
+                         streq(part, path) ? "it is" : "it is below");
+}
+
+/* -ENOENT: there is none. */
+static int open_dir(const char *path, int *ret, Error *e)
+{
+        int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
         if (fd < 0)
-                return errno == ENOENT ? -ENOENT : error_set_errno(e, -errno, "Cannot open '%s'", shown);
+                return errno == ENOENT ? explain_missing(AT_FDCWD, path, path, e)
+                                       : error_set_errno(e, -errno, "Cannot open '%s'", path);
         *ret = fd;
         return 0;
+}
+
+static int file_missing(int dir_fd, const char *dir, const char *file, Error *e)
+{
+        _cleanup_free_ char *shown = NULL;
+
+        return xasprintf(&shown, "%s/%s", dir, file) < 0 ? error_oom(e)
+                                                         : explain_missing(dir_fd, file, shown, e);
 }
 
 /* -ERFKILL: it is masked. */
@@ -70,8 +109,10 @@ static int read_file(int dir_fd, const char *dir, const char *file, char **ret, 
         _cleanup_close_ int fd = openat(dir_fd, file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
         struct stat st, null;
 
+        if (fd < 0 && errno == ENOENT)
+                return file_missing(dir_fd, dir, file, e);
         if (fd < 0)
-                return errno == ENOENT ? -ENOENT : file_error(e, -errno, dir, file);
+                return file_error(e, -errno, dir, file);
         if (fstat(fd, &st) < 0)
                 return file_error(e, -errno, dir, file);
         if (S_ISREG(st.st_mode) ? st.st_size == 0
@@ -111,7 +152,7 @@ static int list_files(char *const *dirs, const char *path, const char *suffix, s
 
                 if (xasprintf(&whole, "%s%s%s", *dir, path ? "/" : "", path ?: "") < 0)
                         return error_oom(e);
-                int r = open_dir(AT_FDCWD, whole, whole, &fd, e);
+                int r = open_dir(whole, &fd, e);
                 if (r == -ENOENT)
                         continue;
                 if (r < 0)
@@ -141,7 +182,7 @@ static int read_first(char *const *dirs, const char *path, const char *file, Dec
                 if (xasprintf(&whole, "%s%s%s", *dir, path ? "/" : "", path ?: "") < 0 ||
                     xasprintf(&shown, "%s/%s", whole, file) < 0)
                         return error_oom(e);
-                int r = open_dir(AT_FDCWD, whole, whole, &fd, e);
+                int r = open_dir(whole, &fd, e);
                 if (r >= 0)
                         r = read_file(fd, whole, file, &text, &size, e);
                 if (r == -ENOENT)

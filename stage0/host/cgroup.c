@@ -171,10 +171,11 @@ int pod_cgroup_create(Pod *p, pid_t pid, const PodPlace *place, Cgroups *ret, Er
         return 0;
 }
 
+/* A copy of a pod that runs has none. */
 static int read_paths(Pod *p, char ***ret)
 {
         _cleanup_free_ char *text = NULL;
-        int r = read_file_at(p->dir_fd, RECORD, RECORD_SIZE_MAX, &text, NULL);
+        int r = pod_is_copy(p) ? -ENOENT : read_file_at(p->dir_fd, RECORD, RECORD_SIZE_MAX, &text, NULL);
 
         if (r == -ENOENT) {
                 *ret = NULL;

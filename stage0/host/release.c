@@ -69,6 +69,8 @@ static int refuse_if_mounted_on(const Pod *p, Error *e)
 
 int pod_release_processes(Pod *p, Error *e)
 {
+        if (pod_is_copy(p))
+                return 0;
         user_claim_remove_leftovers(p);
         socket_filter_remove_leftovers();
         bool systemd = host_runs_systemd();

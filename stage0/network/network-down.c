@@ -105,6 +105,8 @@ static int take_out(Pod *p, const OtherStart *o, Error *e)
         _cleanup_free_ char *netns = NULL;
         bool earlier = pod_ran_in_earlier_boot(p);
 
+        if (pod_is_copy(p))
+                return network_record_remove(p, e);
         int r = network_record_read(p, &record, e);
         if (r == -EBADMSG && earlier) { /* what a loss of power has left of it */
                 error_done(e);

@@ -9,7 +9,7 @@
 
 static int find_dirs(Context *c, char ***ret)
 {
-        return declared_dirs(c->config_dirs[0], ret) < 0 ? error_oom(&c->error) : 0;
+        return declared_find_dirs(c->config_dirs[0], ret, &c->error);
 }
 
 /* --- verify -------------------------------------------------------------------------------------------- */

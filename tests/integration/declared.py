@@ -191,6 +191,11 @@ def mistakes_leave_nothing(host):
     contains(r.err, "%s:3: unknown key 'Colour', which is ignored" % path)
     contains(r.err, "%s:8: After=: the pod has no app 'b'" % path)
     contains(r.err, "Pod 'web' cannot be made: its declaration has 2 mistakes.")
+    # So are those of the sections for the host's systemd.
+    for section in "[Service]\nExecStart=/none", "[Install]\nAlias=x.service", "[Install]\nWantedBy=basic.target", "[Update]\nUnit=x.service":
+        d.write("web", "[App a]\nImage=%s\n%s\n" % (image, section))
+        for verb in "run", "prepare":
+            contains(d.acnspawn(verb, "--declared=web").expect(1).err, "%s:4: " % path)
     d.write("web", "[App a]\nImage=example.invalid/none\n[Pod]\nPullPolicy=never\n")
     d.acnspawn("run", "--declared=web").expect(1)
     equal((host.status("web")["uuid"], len(host.pods())), (uuid, 1))

@@ -1079,4 +1079,40 @@ def a_prepared_pod_of_a_store_that_was_moved_runs(host):
         host.dir = usual
 
 
+@case
+def copies_of_a_store_leave_the_pods_that_run_alone(host):
+    """The records of what runs are copied as well: in the copy that has ended, whatever is done with it there."""
+    uuid = host.detach("--name=web", host.shell(FOREVER, name="example.com/a"))
+    host.wait_up("a")
+    usual, copies = host.dir, []
+    for i, args in enumerate((("rm", "web"), ("prune", "--force"), ("gc", "--grace-period=0"), ("run", "--detach", "web"))):
+        copies.append(host.path("copy-%d" % i))
+        subprocess.run(["cp", "-a", usual, copies[i]], check=True)
+        host.dir = copies[i]
+        try:
+            host.acnspawn(*args).expect(0)
+            if args[0] == "run":
+                host.acnspawn("rm", "--force", "web").expect(0)
+        finally:
+            host.dir = usual
+        equal(host.state(uuid), "running", "after %s in a copy" % (args,))
+        equal(host.acnspawn("enter", "web", "/bin/busybox", "echo", "there").expect(0).out.strip(), "there")
+    host.acnspawn("stop", "--force", "web").expect(0)
+    # What was killed and is moved with its store is still its own.
+    uuid = host.detach("--name=other", "example.com/a")
+    host.wait_up("a")
+    os.kill(host.supervisor(uuid), signal.SIGKILL)
+    wait_for(lambda: host.state(uuid) == "exited", "the end of the pod")
+    with open(os.path.join(host.pod_dir(uuid), "cgroups")) as f:
+        paths = f.read().split()
+    os.rename(usual, host.path("moved"))
+    host.dir = host.path("moved")
+    try:
+        host.acnspawn("rm", "other").expect(0)
+        equal([c for c in paths if os.path.exists(c)], [], "cgroups")
+    finally:
+        os.rename(host.dir, usual)
+        host.dir = usual
+
+
 main()

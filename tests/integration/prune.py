@@ -169,31 +169,34 @@ def images_of_declared_pods_stay(host):
     base = host.acnspawn("fetch", host.image(name="example.com/base")).expect(0).out.strip()
     ids = {n: host.acnspawn("fetch", host.shell("true", name="example.com/" + n, **more)).expect(0).out.strip()
            for n, more in (("named", {"dependencies": [{"imageName": "example.com/base"}]}), ("listed", {}), ("idle", {}), ("masked", {}), ("mounted", {}), ("listed-volume", {}))}
-    path = host.shell("true", name="example.com/file")
+    path, mounted = host.shell("true", name="example.com/file"), host.shell("true", name="example.com/mounted-file")
     with open(host.path("manifest"), "w") as f:
         json.dump({"acVersion": "0.8.11", "acKind": "PodManifest", "apps": [{"name": "a", "image": {"name": "example.com/listed"}}],
                    "volumes": [{"name": "l", "kind": "empty"}],
                    "annotations": [{"name": "acnspawn/volume/l", "value": "kind=image,source=example.com/listed-volume"}]}, f)
     for name, text in (("a", "[App a]\nImage=example.com/idle\nImage=example.com/named\n[App f]\nImage=%s\n[App x]\nImage=example.com/not-there\n" % path),
-                       ("b", "[Pod]\nPodManifest=%s\nVolume=m,kind=image,source=example.com/mounted,subpath=bin\n" % host.path("manifest")), ("masked", "")):
+                       ("b", "[Pod]\nPodManifest=%s\nVolume=m,kind=image,source=example.com/mounted,subpath=bin f,kind=image,source=%s\n" % (host.path("manifest"), mounted)), ("masked", "")):
         with open(os.path.join(declared, name + ".pod"), "w") as f:
             f.write(text)
     run = lambda *args: json.loads(host.acnspawn(*args, **config).expect(0).out)
     images = lambda rows: sorted(r["id"] for r in rows if r["kind"] in ("image", "images"))
-    host.acnspawn("run", "--rm", "--declared=a", **config)  # has no image for x: nothing is left of it, but of the file
+    files = [host.acnspawn("fetch", p).expect(0).out.strip() for p in (path, mounted)]
     unneeded = images(run("prune", "--json", "--dry-run"))
     true(ids["idle"] in unneeded and ids["masked"] in unneeded, "prune would remove %s" % unneeded)
-    true(not {base, *(ids[n] for n in ("named", "listed", "mounted", "listed-volume"))} & set(unneeded), "prune would remove %s" % unneeded)
+    true(not {base, *files, *(ids[n] for n in ("named", "listed", "mounted", "listed-volume"))} & set(unneeded), "prune would remove %s" % unneeded)
     equal(images(r for r in run("df", "--verbose", "--json") if r["reclaimable"]), unneeded)
     equal(images(run("image", "gc", "--grace-period=0", "--json", "--dry-run")), unneeded)
     equal(images(run("prune", "--json", "--force", "images")), unneeded)
-    equal(sorted(os.listdir(os.path.join(host.dir, "images"))), sorted([base, ids["named"], ids["listed"], ids["mounted"], ids["listed-volume"]]))
+    equal(sorted(os.listdir(os.path.join(host.dir, "images"))), sorted([base, *files, ids["named"], ids["listed"], ids["mounted"], ids["listed-volume"]]))
+    # Also while the file is not there, as on a file system that is not mounted now.
+    os.rename(path, path + "-away")
+    equal(images(run("prune", "--json", "--dry-run")), [])
     # Not without the files, and never by accident.
     os.rename(os.path.join(declared, "a.pod"), os.path.join(declared, "a.pod.x"))
     os.mkdir(os.path.join(declared, "a.pod"))
     contains(host.acnspawn("prune", "--force", "images", **config).expect(1).err, "Cannot find out which images declared pods need")
     os.rmdir(os.path.join(declared, "a.pod"))
-    equal(images(run("prune", "--json", "--force", "images")), sorted([base, ids["named"]]))
+    equal(images(run("prune", "--json", "--force", "images")), sorted([base, files[0], ids["named"]]))
 
 
 def declare(host, **pods):
@@ -248,6 +251,37 @@ def volumes_of_declared_pods_stay(host):
     for name in "a", "b", "c":
         os.unlink(host.path("config/pods/%s.pod" % name))
     equal(sorted(r["id"] for r in run("prune", "--force", "--json", "volumes")), kept)
+
+
+@case
+def what_links_that_lead_nowhere_declare_stays(host):
+    """The file system with the declarations may not be mounted now: that is not none."""
+    make_volumes(host, "data")
+    image = host.acnspawn("fetch", host.shell("true", name="example.com/a")).expect(0).out.strip()
+    config, pods = declare(host, web="[Pod]\nVolume=data:/data\n[App a]\nImage=example.com/a\n"), host.path("config/pods")
+    web, away = os.path.join(pods, "web.pod"), host.path("away")
+
+    def behind_a_link(path, said="a link that leads to nothing"):
+        os.rename(path, away)
+        os.symlink(host.path("gone"), path)
+        for verb in ("volume", "prune"), ("prune", "--force"), ("image", "gc", "--grace-period=0"), ("run", "--declared=web"):
+            contains(host.acnspawn(*verb, **config).expect(1).err, said)
+        contains(host.acnspawn("pod", "list", **config).err, said)
+        os.unlink(path)
+        os.rename(away, path)
+
+    behind_a_link(web)
+    behind_a_link(pods)
+    behind_a_link(os.path.dirname(pods), os.path.dirname(pods))
+    os.mkdir(web + ".d")
+    behind_a_link(web + ".d")
+    with open(web + ".d/1.conf", "w") as f:
+        f.write("[Pod]\n")
+    behind_a_link(web + ".d/1.conf")
+    for verb in ("volume", "prune"), ("prune", "--force"), ("image", "gc", "--grace-period=0"), ("run", "--declared=web"), ("pod", "list"):
+        contains(host.acnspawn("--config-dir=" + host.path("gone"), *verb).expect(1).err, "Cannot open the configuration directory")
+    equal(volumes(host), ["data"])
+    equal(os.listdir(os.path.join(host.dir, "images")), [image])
 
 
 @case

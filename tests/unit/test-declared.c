@@ -393,6 +393,44 @@ TEST(what_cannot_be_read)
         ASSERT_TRUE(endswith(x->findings[1].text, "/lib/a.pod.d/2.conf' is not a regular file"));
 }
 
+/* What is behind it may be on a file system that is not mounted now. */
+TEST(links_that_lead_nowhere)
+{
+        _cleanup_(dirs_done) Dirs d = DIRS_NULL;
+        _cleanup_(declared_freep) Declared *x = NULL, *y = NULL, *z = NULL;
+        _cleanup_strv_free_ char **names = NULL, **dirs = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        ASSERT_OK(dirs_new(&d));
+        ASSERT_OK(put(&d, "lib/a.pod", "[Pod]\n"));
+        ASSERT_OK(put(&d, "lib/b.pod", "[Pod]\n"));
+        ASSERT_OK(put(&d, "lib/c.pod", "[Pod]\n"));
+        ASSERT_OK(put(&d, "lib/c.pod.d/2.conf", "[Pod]\nB=lib\n"));
+        ASSERT_OK(put(&d, "run/d.pod", "[Pod]\n"));
+        ASSERT_OK(symlinkat("../gone/a.pod", d.scratch.fd, "run/a.pod"));
+        ASSERT_OK(symlinkat("../gone/b.pod.d", d.scratch.fd, "run/b.pod.d"));
+        ASSERT_OK(symlinkat("1.conf.gone", d.scratch.fd, "lib/c.pod.d/1.conf"));
+        ASSERT_OK(declared_list(d.list, &names, &e));
+        ASSERT_EQ(strv_length(names), 4);
+        ASSERT_TRUE(declared_exists(d.list, "a"));
+        ASSERT_EQ(declared_load(d.list, "a", &x, &e), -ENOLINK);
+        ASSERT_TRUE(endswith(e.message, "/run/a.pod': it is a link that leads to nothing"));
+        ASSERT_EQ(declared_load(d.list, "b", &x, &e), -ENOLINK);
+        ASSERT_TRUE(endswith(e.message, "/run/b.pod.d': it is a link that leads to nothing"));
+        ASSERT_EQ(declared_load(d.list, "c", &x, &e), -ENOLINK);
+        ASSERT_OK(declared_load_partly(d.list, "c", &x, &e));
+        ASSERT_TRUE(x->has_errors);
+        ASSERT_STREQ(value(x, DECLARED_POD, "B"), "lib");
+        ASSERT_EQ(declared_load(d.list, "none", &y, &e), -ENOENT);
+        ASSERT_OK(renameat(d.scratch.fd, "run", d.scratch.fd, "away"));
+        ASSERT_OK(declared_load(d.list, "a", &y, &e));
+        ASSERT_OK(symlinkat("gone", d.scratch.fd, "run"));
+        ASSERT_EQ(declared_list(d.list, &names, &e), -ENOLINK);
+        ASSERT_EQ(declared_load(d.list, "a", &z, &e), -ENOLINK);
+        ASSERT_EQ(declared_find_dirs(d.list[1], &dirs, &e), -ENOENT);
+        ASSERT_OK(declared_find_dirs(d.list[2], &dirs, &e));
+}
+
 TEST(names)
 {
         static const char *const good[] = {"a", "web-1", "1.2", "a.b-c"};
