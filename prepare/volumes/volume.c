@@ -113,9 +113,9 @@ int named_volume_create(Store *s, const NamedVolume *v, Error *e)
         return store_temporary_publish(&t, path, e);
 }
 
-int pod_volumes_create(const Pod *p, Error *e)
+int pod_volumes_create(const Pod *p, size_t first, Error *e)
 {
-        for (size_t i = 0; i < p->manifest->n_volumes; i++) {
+        for (size_t i = first; i < p->manifest->n_volumes; i++) {
                 const Volume *v = &p->manifest->volumes[i];
                 VolumeSettings settings;
 

@@ -25,8 +25,8 @@ void named_volume_done(NamedVolume *v);
 /* Makes the volume with the name, mode, owner, labels and quota of V. 1: it was made; 0: it exists, and was not
  * changed. -EINVAL: the name; -EOPNOTSUPP: the file system has no quotas. */
 int named_volume_create(Store *s, const NamedVolume *v, Error *e);
-/* Makes those volumes of the pod P (with its manifest) that do not exist. The caller holds the store's lock. */
-int pod_volumes_create(const Pod *p, Error *e);
+/* Makes those volumes of the pod P (with its manifest), from the index FIRST on, that do not exist. The caller holds the store's lock. */
+int pod_volumes_create(const Pod *p, size_t first, Error *e);
 /* Quotas of the pod's volumes from the index FIRST on that exist with another one: -EEXIST, or a line of WARNINGS, if that is not NULL,
  * for a pod that is made again. */
 int pod_volume_quotas_check(const Pod *p, size_t first, char ***warnings, Error *e);

@@ -14,9 +14,16 @@ int differences_of_pods(const Pod *p, const Pod *wanted, const PodRequest *old, 
                         char ***ret);
 /* The options of "run" (rm, register, ready-timeout) that differ from the declaration: for ApplyPlan.later. -ENOMEM. */
 int differences_of_runs(const Pod *p, const Pod *wanted, char ***ret);
-/* What OLD and NEW, of which the image is IMAGE_ID, differ in; CREDENTIALS are the names of those that do. *RET_LIMITS: all
- * of them are limits that can be changed while the app runs. -ENOMEM. */
+/* What OLD and NEW, of which the image is IMAGE_ID, differ in, but for limits that this host ignores, which are warned of;
+ * CREDENTIALS are the names of those that do. *RET_LIMITS: all of them are limits that can be changed while the app runs.
+ * -ENOMEM. */
 int differences_of_apps(const PodApp *app, const AppOverrides *old, const AppOverrides *new,
-                        const char *image_id, char *const *credentials, char ***ret, bool *ret_limits);
-/* Whether it is the type of such a limit. */
-bool is_live_limit(IsolatorType type);
+                        const char *image_id, char *const *credentials, const HostFeatures *h, char ***ret,
+                        bool *ret_limits);
+/* Whether it is the type of such a limit, and this host has the controller. */
+bool is_live_limit(IsolatorType type, const HostFeatures *h);
+
+/* --- plan.c -------------------------------------------------------------------------------------------- */
+
+/* Those of the host for P, which runs. */
+int apply_features(Pod *p, HostFeatures *ret, Error *e);

@@ -33,6 +33,7 @@ typedef struct Applier {
         Pod *pod;
         AcnPod *connection;
         const PodRequest *request;
+        HostFeatures features;
 } Applier;
 
 /* --- What is asked of the supervisor ------------------------------------------------------------------- */
@@ -109,6 +110,7 @@ static int note_start(int r, Error *e)
         return 0;
 }
 
+/* A step before this one may have brought volumes. */
 static int add(Applier *a, ApplyStep *s, Error *e)
 {
         _cleanup_free_ Volume *volumes = calloc(a->request->n_volumes + 1, sizeof(Volume));
@@ -116,8 +118,11 @@ static int add(Applier *a, ApplyStep *s, Error *e)
 
         if (!volumes)
                 return error_oom(e);
+        int r = pod_load(a->pod, e);
+        if (r < 0)
+                return r;
         PodRequest q = request_of(a, s->index, volumes);
-        int r = acn_add_app(a->connection, &q, s->image_id, &name, &s->warnings, e);
+        r = acn_add_app(a->connection, &q, s->image_id, &name, &s->warnings, e);
         if (r < 0 || !starts(a, s->app))
                 return r;
         r = acn_start_app_tentatively(a->connection, s->app, e);
@@ -155,7 +160,7 @@ static int change_limits(Applier *a, ApplyStep *s, Error *e)
         if (!items)
                 return error_oom(e);
         for (size_t i = 0; i < all->n; i++)
-                if (is_live_limit(all->items[i].type))
+                if (is_live_limit(all->items[i].type, &a->features))
                         items[limits.n++] = all->items[i];
         return acn_update_app(a->connection, s->app, &limits, e);
 }
@@ -248,6 +253,8 @@ int apply_plan_run(ApplyPlan *plan, Pod *p, const PodRequest *q, Error *e)
         int r = plan->n > 0 ? acn_connect(p, &connection, e) : 0;
         Applier a = {.pod = p, .connection = connection, .request = q};
 
+        if (r >= 0 && plan->n > 0)
+                r = apply_features(p, &a.features, e);
         for (size_t i = 0; i < plan->n; i++)
                 if (r < 0)
                         plan->steps[i].result = APPLY_SKIPPED;

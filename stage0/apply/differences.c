@@ -5,10 +5,27 @@
 #include "schema/settings.h"
 #include "stage0/apply/apply-internal.h"
 
-bool is_live_limit(IsolatorType type)
+bool is_live_limit(IsolatorType type, const HostFeatures *h)
 {
-        return type == ISOLATOR_RESOURCE_MEMORY || type == ISOLATOR_RESOURCE_CPU ||
-               type == ISOLATOR_CPU_SHARES || type == ISOLATOR_RESOURCE_TASKS;
+        switch (type) {
+        case ISOLATOR_RESOURCE_MEMORY:
+                return h->memory;
+        case ISOLATOR_RESOURCE_CPU:
+        case ISOLATOR_CPU_SHARES:
+                return h->cpu;
+        case ISOLATOR_RESOURCE_TASKS:
+                return h->pids || h->pids_v1;
+        default:
+                return false;
+        }
+}
+
+/* The start of a pod warns of it, too. Tasks have a limit also without a controller. */
+static bool is_ignored(IsolatorType type, const HostFeatures *h)
+{
+        return (type == ISOLATOR_RESOURCE_MEMORY || type == ISOLATOR_RESOURCE_CPU ||
+                type == ISOLATOR_CPU_SHARES) &&
+               !is_live_limit(type, h);
 }
 
 /* --- Words --------------------------------------------------------------------------------------------- */
@@ -97,13 +114,62 @@ static int compare_configs(const PodConfig *a, const PodConfig *b, char ***keys)
         return 0;
 }
 
+/* --- Volumes ------------------------------------------------------------------------------------------- */
+
+static const char *settings_of(const PodManifest *m, const Volume *v)
+{
+        _cleanup_free_ char *name = NULL;
+
+        return xasprintf(&name, VOLUME_SETTINGS_PREFIX "%s", v->name) < 0
+                               ? NULL
+                               : pair_list_get(&m->annotations, name);
+}
+
+/* Owner and mode of a named volume are those of its first use. */
+static bool same_volume(const PodManifest *m, const Volume *v, const PodManifest *n, const Volume *w)
+{
+        const char *settings = settings_of(m, v);
+
+        if (v->kind != w->kind || !streq_ptr(v->source, w->source) ||
+            (v->has_read_only && v->read_only) != (w->has_read_only && w->read_only) ||
+            volume_is_recursive(v) != volume_is_recursive(w) || !streq_ptr(settings, settings_of(n, w)))
+                return false;
+        return v->kind == VOLUME_HOST || startswith(settings ?: "", "kind=named,") ||
+               (v->mode == w->mode && v->uid == w->uid && v->gid == w->gid);
+}
+
+static bool has_volume(const PodRequest *q, const char *name)
+{
+        for (size_t i = 0; i < q->n_volumes; i++)
+                if (streq(q->volumes[i].name, name))
+                        return true;
+        return false;
+}
+
+/* Those of the start are compared as they were defined. Of others the manifests tell: a volume that came with an app is in the
+ * definition of that app, and not in the one of an app that takes its place. */
+static int compare_later_volumes(const Pod *p, const Pod *wanted, const PodRequest *old, const PodRequest *q,
+                                 char ***keys)
+{
+        for (size_t i = 0; i < q->n_volumes; i++) {
+                const char *name = q->volumes[i].name;
+                const Volume *v = pod_manifest_find_volume(p->manifest, name),
+                             *w = pod_manifest_find_volume(wanted->manifest, name);
+                if (v && w && !has_volume(old, name) && !same_volume(p->manifest, v, wanted->manifest, w) &&
+                    strv_extendf(keys, "volume %s", name) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
 int differences_of_pods(const Pod *p, const Pod *wanted, const PodRequest *old, const PodRequest *q,
                         char ***ret)
 {
         _cleanup_strv_free_ char **keys = NULL, **members = NULL;
 
         if (compare_configs(&p->config, &wanted->config, &keys) < 0 ||
-            pod_request_compare(old, q, &members) < 0 || add_words(&keys, members) < 0)
+            pod_request_compare(old, q, &members) < 0 || add_words(&keys, members) < 0 ||
+            compare_later_volumes(p, wanted, old, q, &keys) < 0)
                 return -ENOMEM;
         *ret = TAKE_PTR(keys);
         return 0;
@@ -129,15 +195,15 @@ int differences_of_runs(const Pod *p, const Pod *wanted, char ***ret)
 
 /* --- An app -------------------------------------------------------------------------------------------- */
 
-/* Whether the member is a limit that NEW has, too. */
-static bool is_new_limit(const AppOverrides *new, const char *key)
+/* That of an isolator of APP; ISOLATOR_UNKNOWN: the member is none that APP has. */
+static IsolatorType type_of(const AppOverrides *app, const char *key)
 {
         const char *name = startswith(key, "isolators/");
 
-        for (size_t i = 0; name && i < new->isolators.n; i++)
-                if (streq(new->isolators.items[i].name, name))
-                        return is_live_limit(new->isolators.items[i].type);
-        return false;
+        for (size_t i = 0; name && i < app->isolators.n; i++)
+                if (streq(app->isolators.items[i].name, name))
+                        return app->isolators.items[i].type;
+        return ISOLATOR_UNKNOWN;
 }
 
 /* Which of them, or, if only the files have other names, that they are. */
@@ -150,7 +216,8 @@ static int add_credentials(char ***l, char *const *names)
 }
 
 int differences_of_apps(const PodApp *app, const AppOverrides *old, const AppOverrides *new,
-                        const char *image_id, char *const *credentials, char ***ret, bool *ret_limits)
+                        const char *image_id, char *const *credentials, const HostFeatures *h, char ***ret,
+                        bool *ret_limits)
 {
         _cleanup_strv_free_ char **keys = NULL, **members = NULL;
         bool limits = strv_length(credentials) == 0;
@@ -165,7 +232,14 @@ int differences_of_apps(const PodApp *app, const AppOverrides *old, const AppOve
         if (add_credentials(&keys, credentials) < 0)
                 return -ENOMEM;
         STRV_FOREACH (member, members) {
-                limits = limits && is_new_limit(new, *member);
+                if (is_ignored(type_of(new, *member), h)) {
+                        log_warning("%s of app %s is ignored: this host has no cgroup v2 controller for it.",
+                                    *member + strlen("isolators/"), new->name);
+                        continue;
+                }
+                if (is_ignored(type_of(old, *member), h))
+                        continue;
+                limits = limits && is_live_limit(type_of(new, *member), h);
                 if (streq(*member, "credentials") && strv_length(credentials) > 0)
                         continue;
                 if (add_word(&keys, *member) < 0)

@@ -42,6 +42,7 @@ typedef struct Planner {
         Pod *pod;
         AcnPod *connection;
         AcnDescription now;
+        HostFeatures features;
 } Planner;
 
 static bool waits_for_its_start(const AcnDescription *d, const PodApp *app)
@@ -81,8 +82,8 @@ static int plan_change(const Planner *x, const PodApp *app, const PodApp *wanted
                 r = compare_credentials(x, &d.request.apps[0], new, &credentials, e);
         if (r < 0)
                 return r;
-        if (differences_of_apps(app, &d.request.apps[0], new, wanted->image_id, credentials, &keys,
-                                &limits) < 0)
+        if (differences_of_apps(app, &d.request.apps[0], new, wanted->image_id, credentials, &x->features,
+                                &keys, &limits) < 0)
                 return error_oom(e);
         if (!keys && !waits_for_its_start(&x->now, app))
                 return 0;
@@ -144,6 +145,15 @@ static int describe(Planner *x, Error *e)
         return r < 0 ? r : pod_load(x->pod, e);
 }
 
+int apply_features(Pod *p, HostFeatures *ret, Error *e)
+{
+        int r = pod_features(p, false, ret);
+
+        return r < 0 ? error_set_errno(e, r, "Cannot determine the features of this host for pod %s",
+                                       pod_display_name(p))
+                     : 0;
+}
+
 static int fill_plan(Planner *x, const Pod *wanted, PodRequest *q, Error *e)
 {
         _cleanup_(pod_definition_done) PodDefinition old = {};
@@ -151,6 +161,8 @@ static int fill_plan(Planner *x, const Pod *wanted, PodRequest *q, Error *e)
         Pod *p = x->pod;
 
         int r = describe(x, e);
+        if (r >= 0)
+                r = apply_features(p, &x->features, e);
         if (r >= 0)
                 r = pod_definition_read(p, &old, e);
         if (r < 0)

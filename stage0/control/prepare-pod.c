@@ -195,11 +195,11 @@ static int succeed(Pod *p, Pod *old, Pod *holder, Error *e)
 }
 
 /* Named volumes are made last: they stay if the pod cannot be prepared. */
-static int make_volumes(Pod *p, Error *e)
+static int make_volumes(Pod *p, size_t first, Error *e)
 {
-        int r = pod_volumes_create(p, e);
+        int r = pod_volumes_create(p, first, e);
 
-        return r < 0 ? r : pod_named_volumes_check(p, e);
+        return r < 0 ? r : pod_named_volumes_check(p, first, e);
 }
 
 /* Decides what apps of the pod can have: what the pod declares bounds also the first of them. */
@@ -293,7 +293,7 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
         if (r >= 0)
                 r = pod_owner_data_write(p, NULL, &o->owner_data, e);
         if (r >= 0)
-                r = make_volumes(p, e);
+                r = make_volumes(p, 0, e);
         if (r >= 0)
                 r = operation_check(pod_operation(p), e);
         return r < 0 || !o->predecessor ? r : succeed(p, o->predecessor, o->name_holder, e);
@@ -429,7 +429,7 @@ int prepare_app(Pod *p, const PodRequest *q, char **ret_added, char ***warnings,
         if (r >= 0)
                 r = write_units(p, p->manifest->apps[first], e);
         if (r >= 0)
-                r = make_volumes(p, e);
+                r = make_volumes(p, 0, e);
         return r < 0 ? r : pod_format_added(p, first, first_volume, ret_added, e);
 }
 
@@ -452,6 +452,8 @@ int prepare_replacement(Pod *p, const char *name, const PodRequest *q, char **re
         r = complete_app(p, q, first, first_volume, capabilities, warnings, e);
         if (r >= 0)
                 r = stage1_check_app(p->manifest->apps[first], &o, e);
+        if (r >= 0) /* one that the pod had and that is gone is not made again, empty */
+                r = make_volumes(p, first_volume, e);
         return r < 0 ? r : pod_format_added(p, first, first_volume, ret_added, e);
 }
 

@@ -132,8 +132,8 @@ int pod_volumes_check(const Pod *p, size_t first, char ***warnings, Error *e);
  * mapped, that is an error. */
 int volume_mount_named(const Store *s, const Volume *v, const VolumeSettings *settings, int userns_fd,
                        Error *e);
-/* Mounts all named volumes of P, which is being prepared, as a check. They exist. */
-int pod_named_volumes_check(const Pod *p, Error *e);
+/* Mounts all named volumes of P, which is being prepared, from the index FIRST on, as a check. They exist. */
+int pod_named_volumes_check(const Pod *p, size_t first, Error *e);
 
 /* --- scope.c: where systemd is the host's init --------------------------------------------------------- */
 

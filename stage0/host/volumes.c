@@ -190,14 +190,14 @@ static size_t count_host_volumes(const PodManifest *m, size_t first)
         return n;
 }
 
-int pod_named_volumes_check(const Pod *p, Error *e)
+int pod_named_volumes_check(const Pod *p, size_t first, Error *e)
 {
         _cleanup_close_ int userns = -EBADF;
         int r = 0;
 
         if (p->store->flags & STORE_UNPRIVILEGED)
                 return 0;
-        for (size_t i = 0; r >= 0 && i < p->manifest->n_volumes; i++)
+        for (size_t i = first; r >= 0 && i < p->manifest->n_volumes; i++)
                 r = check_named(p, &p->manifest->volumes[i], &userns, e);
         return r;
 }

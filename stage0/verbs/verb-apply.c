@@ -133,6 +133,22 @@ static int apply(Context *c, Run *x, Pod *p, PodArguments *a, const Pod *wanted)
         return r;
 }
 
+/* If not, that is the error. */
+static int is_declared(Context *c, const char *name)
+{
+        _cleanup_strv_free_ char **dirs = NULL;
+        _cleanup_(declared_freep) Declared *d = NULL;
+        _cleanup_error_ Error why = ERROR_NULL;
+
+        if (declared_dirs(c->config_dirs[0], &dirs) < 0)
+                return -ENOMEM;
+        int r = declared_load(dirs, name, &d, &why);
+        if (r >= 0)
+                return 0;
+        error_done(&c->error);
+        return error_move(&c->error, &why);
+}
+
 static int find_running(Context *c, const char *name, Pod **ret)
 {
         _cleanup_(pod_freep) Pod *p = NULL;
@@ -145,7 +161,7 @@ static int find_running(Context *c, const char *name, Pod **ret)
                 error_done(&c->error);
                 r = error_set(&c->error, -ESRCH, "Pod %s does not run", name);
         }
-        if (r == -ESRCH)
+        if (r == -ESRCH && is_declared(c, name) >= 0)
                 return error_hint(
                                 &c->error, r,
                                 "'systemctl start acnspawn@%s' starts it, or 'acnspawn run --declared=%s'.",

@@ -129,6 +129,32 @@ def limits_are_changed_while_the_app_runs(host):
 
 
 @case
+def limits_that_the_host_ignores_are_no_difference(host):
+    if os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
+        raise Skip("this host has the controllers")
+    s = Service(host)
+    one = image(host, "one")
+    s.start(("web", one, "TasksMax=100"))
+    before = s.lives()
+    s.declare(("web", one, "TasksMax=50", "Memory=100M"))
+    done, messages = s.apply()
+    equal(done, [("web", "limit", "resource/tasks", "done")])
+    contains(messages, "resource/memory of app web is ignored: this host has no cgroup v2 controller")
+    s.declare(("web", one, "TasksMax=50", "Memory=200M", "CPUQuota=20%"))
+    done, messages = s.apply()
+    equal(done, [])
+    contains(messages, "Pod p is as it is declared.")
+    # Also one that the app has from its start.
+    s.acnspawn("run", "--detach", "--replace", "--declared=p").expect(0)
+    wait_for(lambda: {a["state"] for a in s.apps().values()} == {"running"}, "the apps")
+    before = s.lives()
+    s.declare(("web", one, "TasksMax=60", "Memory=300M"))
+    equal(s.apply()[0], [("web", "limit", "resource/tasks", "done")])
+    equal(s.lives(), before)
+    s.acnspawn("stop", "p").expect(0)
+
+
+@case
 def defaults_of_the_host_are_part_of_what_is_declared(host):
     s = Service(host)
     one = image(host, "one")
@@ -258,6 +284,53 @@ def volumes_go_with_the_last_app_that_mounts_them(host):
         s.apply()
         wait_for(lambda: names() == empty, "the end of the volumes")
     s.acnspawn("stop", "p").expect(0)
+
+
+@case
+def what_an_apply_has_made_a_volume_stays_with_the_pod(host):
+    """Of a volume that came with an app, changed ones need a new pod as those of the start do: also after the app was replaced."""
+    s = Service(host)
+    one = image(host, "one", "trap 'exit 0' TERM; id >/e/f; touch /out/up; while :; do sleep 0.05; done")
+    os.makedirs(host.path("dir"))
+    os.chmod(host.path("dir"), 0o777)
+    s.start(("a", one))
+    volumes = {"ex": "kind=named,source=va", "h": "kind=host,source=%s" % host.path("dir"), "m": "kind=empty"}
+    def declare(*lines, **changed):
+        mounts = ["Mount=%s:/%s" % (v, "e" if v == "ex" else v) for v in volumes]
+        s.declare(("a", one, *mounts, *lines), ("new", one, *mounts),
+                  pod="\n".join("Volume=%s,%s" % (v, w) for v, w in dict(volumes, **changed).items()))
+    declare()
+    equal([d[3] for d in s.apply()[0]], ["done", "done"])
+    for lines in [], ["Environment=A=b"]:
+        declare(*lines)
+        s.apply()
+        contains(s.apply()[1], "Pod p is as it is declared.")
+        for v, other in ("ex", "kind=named,source=vb"), ("h", volumes["h"] + ",readOnly=true"), ("h", "kind=empty"), \
+                        ("m", "kind=tmpfs"), ("m", "kind=empty,mode=700"), ("m", "kind=named,source=va"):
+            declare(*lines, **{v: other})
+            equal(s.apply("--dry-run")[0], [(None, "new pod", "volume " + v, "refused")], other)
+            done, messages = s.apply(rc=1)
+            equal(done, [(None, "new pod", "volume " + v, "refused")], other)
+            contains(messages, "only a new pod can have another volume %s" % v)
+    s.acnspawn("stop", "p").expect(0)
+    host.acnspawn("rm", "p").expect(0)
+    host.acnspawn("volume", "rm", "va").expect(0)
+
+
+@case
+def a_named_volume_that_is_new_is_made_for_an_app_that_is_there(host):
+    s = Service(host)
+    one = image(host, "one", "ls -d /e /f; " + STAY)
+    s.start(("a", one))
+    s.declare(("a", one, "Mount=ex:/e", "Volume=vf:/f"), pod="Volume=ex,kind=named,source=ve")
+    equal(s.apply()[0], [("a", "replace", "mount", "done")])
+    names = lambda: {v["name"] for v in json.loads(host.acnspawn("volume", "list", "--json=short").expect(0).out)}
+    true({"ve", "vf"} <= names(), "the volumes")
+    # One of the pod that is gone holds data that nobody else has: it is not made again, empty, in passing.
+    equal(s.apply()[0], [])
+    s.acnspawn("stop", "p").expect(0)
+    host.acnspawn("rm", "p").expect(0)
+    host.acnspawn("volume", "rm", "ve", "vf").expect(0)
 
 
 SECRETS = "for n in $(ls /dev/credentials 2>/dev/null); do echo $n=$(cat /dev/credentials/$n); done; " + STAY
@@ -411,6 +484,12 @@ def mistakes_are_found_before_anything_is_changed(host):
     contains(s.acnspawn("apply", "p").expect(1).err, "p.pod:6: ")
     os.unlink(s.file)
     contains(s.acnspawn("apply", "p").expect(1).err, "p.pod")
+    for name, message in ("none", "No file declares a pod 'none'"), ("../p", "'../p' is not a valid name for a pod"):
+        r = s.acnspawn("apply", name).expect(1)
+        contains(r.err, message)
+        lacks(r.err, "starts it")
+    with open(os.path.join(s.config, "pods", "none.pod"), "w") as f:
+        f.write("[App a]\nImage=%s\n" % one)
     r = s.acnspawn("apply", "none").expect(1)
     contains(r.err, "Pod none does not run")
     contains(r.err, "'systemctl start acnspawn@none' starts it")
