@@ -631,6 +631,7 @@ int main(void)
         RUN(files_take_precedence);
         RUN(masks_and_strange_files);
         RUN(what_cannot_be_read);
+        RUN(links_that_lead_nowhere);
         RUN(names);
         RUN(keys_are_the_options);
         RUN(a_pod_is_applied);
