@@ -19,7 +19,6 @@
 #include "prepare/pods/pods-internal.h"
 
 #define BOOT_LINK "boot"
-#define STORE_LINK "store"
 #define STORE_PREFIX "path:" /* nothing follows the link */
 
 int pod_record_boot(const Pod *p)

@@ -28,7 +28,8 @@ static int removal_failed(const Pod *p, const char *name, int r, Error *e)
 
 static int remove_content(Pod *p, Error *e)
 {
-        static const char *const last[] = {"ended", "config", "pod"};
+        /* Without the link a removal of a copy that goes on later would not know that it is one. */
+        static const char *const last[] = {"ended", "config", "pod", STORE_LINK};
         _cleanup_strv_free_ char **names = NULL;
         int result = 0;
 

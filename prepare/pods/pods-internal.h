@@ -10,6 +10,7 @@
 #define POD_CONFIG_SIZE_MAX (64U * 1024U)
 #define POD_CONFIG_FILE "config"
 #define POD_OWNER_DATA_FILE "owner-data" /* of a pod, and of an app (pod-owner.c) */
+#define STORE_LINK "store"               /* to the path of its store (pod-boot.c) */
 
 /* The states that are directories, in the order of a pod's life. */
 #define N_POD_PLACES 6U

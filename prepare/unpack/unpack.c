@@ -341,7 +341,7 @@ static int compare_paths(const void *a, const void *b)
 /* What is a hard link to it is this device, too. */
 static int note_left_out(Unpack *u, const char *path, Error *e)
 {
-        u->left_out_size += strlen(path) + 1;
+        u->left_out_size += strlen(path) + LEFT_OUT_COST;
         if (u->left_out_size > LEFT_OUT_SIZE_MAX)
                 return unpack_error(e, -E2BIG, path, "the archive has too many device nodes");
         char *copy = strdup(path);

@@ -193,8 +193,9 @@ struct stat;
 #define ENTRY_COST 4096U              /* bytes of disk charged for an entry besides its content */
 #define STREAM_SLACK (4ULL << 30)     /* bytes that the archive may be longer than the free space */
 #define IMPLIED_SIZE_MAX (64U << 20)  /* bytes of names of directories that a layer has no entry for */
-#define LEFT_OUT_SIZE_MAX (64U << 20) /* bytes of names of device nodes */
-#define PADDING_MAX (64ULL << 20)     /* zero bytes after the end of the archive */
+#define LEFT_OUT_SIZE_MAX (64U << 20) /* bytes of memory for the names of device nodes */
+#define LEFT_OUT_COST 80U /* of a name, beside its characters: its end, its node, and what malloc adds */
+#define PADDING_MAX (64ULL << 20) /* zero bytes after the end of the archive */
 #define SKIPPED_MAX                                                                                         \
         (256ULL << 20)      /* bytes of headers beyond ENTRY_COST, and of content that is skipped; and */
 #define SKIPPED_PER_BYTE 4U /* so many more for each byte of the compressed archive */

@@ -12,6 +12,9 @@
 /* What P and WANTED differ in as a whole, and their requests, OLD and Q: for ApplyPlan.new_pod. -ENOMEM. */
 int differences_of_pods(const Pod *p, const Pod *wanted, const PodRequest *old, const PodRequest *q,
                         char ***ret);
+/* The volumes of images, other than those of the start, that would be other images, appended to L: for ApplyPlan.later. -ENOMEM. */
+int differences_of_images(const Pod *p, const Pod *wanted, const PodRequest *old, const PodRequest *q,
+                          char ***l);
 /* The options of "run" (rm, register, ready-timeout) that differ from the declaration: for ApplyPlan.later. -ENOMEM. */
 int differences_of_runs(const Pod *p, const Pod *wanted, char ***ret);
 /* What OLD and NEW, of which the image is IMAGE_ID, differ in, but for limits that this host ignores, which are warned of;

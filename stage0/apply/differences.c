@@ -138,6 +138,17 @@ static bool same_volume(const PodManifest *m, const Volume *v, const PodManifest
                (v->mode == w->mode && v->uid == w->uid && v->gid == w->gid);
 }
 
+/* An image volume that would be another image, and is the same otherwise: its manifest has the ID, and a newer image of that name was
+ * fetched, or the reference is another one. */
+static bool is_of_another_image(const PodManifest *m, const Volume *v, const PodManifest *n, const Volume *w)
+{
+        VolumeSettings a, b;
+
+        return volume_settings_read(m, v, &a, NULL) >= 0 && volume_settings_read(n, w, &b, NULL) >= 0 &&
+               *a.image && *b.image && a.nested == b.nested && a.no_exec == b.no_exec &&
+               streq(a.sub_path, b.sub_path);
+}
+
 static bool has_volume(const PodRequest *q, const char *name)
 {
         for (size_t i = 0; i < q->n_volumes; i++)
@@ -149,13 +160,14 @@ static bool has_volume(const PodRequest *q, const char *name)
 /* Those of the start are compared as they were defined. Of others the manifests tell: a volume that came with an app is in the
  * definition of that app, and not in the one of an app that takes its place. */
 static int compare_later_volumes(const Pod *p, const Pod *wanted, const PodRequest *old, const PodRequest *q,
-                                 char ***keys)
+                                 bool of_images, char ***keys)
 {
         for (size_t i = 0; i < q->n_volumes; i++) {
                 const char *name = q->volumes[i].name;
                 const Volume *v = pod_manifest_find_volume(p->manifest, name),
                              *w = pod_manifest_find_volume(wanted->manifest, name);
                 if (v && w && !has_volume(old, name) && !same_volume(p->manifest, v, wanted->manifest, w) &&
+                    is_of_another_image(p->manifest, v, wanted->manifest, w) == of_images &&
                     strv_extendf(keys, "volume %s", name) < 0)
                         return -ENOMEM;
         }
@@ -169,10 +181,16 @@ int differences_of_pods(const Pod *p, const Pod *wanted, const PodRequest *old, 
 
         if (compare_configs(&p->config, &wanted->config, &keys) < 0 ||
             pod_request_compare(old, q, &members) < 0 || add_words(&keys, members) < 0 ||
-            compare_later_volumes(p, wanted, old, q, &keys) < 0)
+            compare_later_volumes(p, wanted, old, q, false, &keys) < 0)
                 return -ENOMEM;
         *ret = TAKE_PTR(keys);
         return 0;
+}
+
+int differences_of_images(const Pod *p, const Pod *wanted, const PodRequest *old, const PodRequest *q,
+                          char ***l)
+{
+        return compare_later_volumes(p, wanted, old, q, true, l);
 }
 
 /* Only of a pod that was made of its file. */

@@ -170,7 +170,8 @@ static int fill_plan(Planner *x, const Pod *wanted, PodRequest *q, Error *e)
         plan->steps = calloc(p->manifest->n_apps + wanted->manifest->n_apps + 1, sizeof(ApplyStep));
         if (!plan->steps || pod_request_separate(q) < 0 ||
             differences_of_pods(p, wanted, &old.request, q, &plan->new_pod) < 0 ||
-            differences_of_runs(p, wanted, &plan->later) < 0)
+            differences_of_runs(p, wanted, &plan->later) < 0 ||
+            differences_of_images(p, wanted, &old.request, q, &plan->later) < 0)
                 return error_oom(e);
         if (old.request.template || q->template) /* which is one thing */
                 return 0;

@@ -92,12 +92,13 @@ int declared_list(char *const *dirs, char ***ret, Error *e);
 int declared_readable_dirs(char *const *dirs, char ***ret, char ***ret_failures);
 /* The names of files beside those of pods that declare none, as they are not named like a pod. */
 int declared_list_misnamed(char *const *dirs, char ***ret, Error *e);
-/* Whether a file declares or masks the pod. */
-bool declared_exists(char *const *dirs, const char *name);
+/* 1: a file declares or masks the pod, also one that cannot be read; 0: none does; negative: that is not known, as one of DIRS cannot be
+ * read. */
+int declared_exists(char *const *dirs, const char *name, Error *e);
 /* Reads a pod with its drop-ins. Mistakes in the files are findings. -ENOENT: no file declares it; -ERFKILL: it is masked
  * (an empty file, or a link to /dev/null); other errors are of the system. */
 int declared_load(char *const *dirs, const char *name, Declared **ret, Error *e);
-/* The same, but drop-ins, and directories of them, that cannot be read are findings: D is not all that declares the pod then. */
+/* The same, but drop-ins, directories of them, and links that lead to nothing, are findings: D is not all that declares the pod then. */
 int declared_load_partly(char *const *dirs, const char *name, Declared **ret, Error *e);
 /* A file at any place, with the drop-ins beside it. */
 int declared_load_file(const char *path, Declared **ret, Error *e);

@@ -258,12 +258,26 @@ int declared_list_misnamed(char *const *dirs, char ***ret, Error *e)
         return r;
 }
 
-bool declared_exists(char *const *dirs, const char *name)
+int declared_exists(char *const *dirs, const char *name, Error *e)
 {
         _cleanup_free_ char *file = NULL;
+        int result = 0;
 
-        return declared_name_is_valid(name) && xasprintf(&file, "%s" DECLARED_SUFFIX, name) >= 0 &&
-               read_first(dirs, NULL, file, NULL, NULL) != -ENOENT;
+        if (!declared_name_is_valid(name))
+                return 0;
+        if (xasprintf(&file, "%s" DECLARED_SUFFIX, name) < 0)
+                return error_oom(e);
+        STRV_FOREACH (dir, dirs) {
+                _cleanup_error_ Error why = ERROR_NULL;
+                _cleanup_close_ int fd = -EBADF;
+
+                int r = open_dir(*dir, &fd, &why);
+                if (r >= 0 && read_first((char *[]){*dir, NULL}, NULL, file, NULL, NULL) != -ENOENT)
+                        return 1;
+                if (r < 0 && r != -ENOENT && result >= 0)
+                        result = error_move(e, &why);
+        }
+        return result;
 }
 
 /* --- Reading ------------------------------------------------------------------------------------------- */
@@ -313,6 +327,25 @@ static int read_drop_ins_partly(char *const *dirs, const char *path, Declared *d
         return r;
 }
 
+/* For the units, which are written before all file systems are mounted: the next file of that name, if the first is a link that leads to
+ * nothing as yet. The start of the pod reads the first. */
+static int read_next(char *const *dirs, const char *file, Declared *d, Error *e)
+{
+        _cleanup_error_ Error first = ERROR_NULL;
+
+        (void) error_move(&first, e);
+        for (; *dirs; dirs++) {
+                _cleanup_error_ Error why = ERROR_NULL;
+                int r = read_first((char *[]){*dirs, NULL}, NULL, file, d, &why);
+
+                if (r >= 0)
+                        return add_failure(d, first.message ?: strerror(ENOLINK), e);
+                if (r != -ENOENT && r != -ENOLINK)
+                        return error_move(e, &why);
+        }
+        return error_move(e, &first);
+}
+
 static int load(char *const *dirs, const char *name, const char *file, bool partly, Declared **ret, Error *e)
 {
         _cleanup_(declared_freep) Declared *d = declared_new(name);
@@ -321,6 +354,8 @@ static int load(char *const *dirs, const char *name, const char *file, bool part
         if (!d || xasprintf(&path, "%s.d", file) < 0)
                 return error_oom(e);
         int r = read_first(dirs, NULL, file, d, e);
+        if (r == -ENOLINK && partly)
+                r = read_next(dirs, file, d, e);
         if (r >= 0)
                 r = (partly ? read_drop_ins_partly : read_drop_ins)(dirs, path, d, e);
         if (r < 0)

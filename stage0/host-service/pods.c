@@ -180,7 +180,8 @@ static void remove_if_it_never_ran(Store *s, const char *uuid)
 {
         _cleanup_(pod_freep) Pod *p = NULL;
 
-        if (pod_open(s, uuid, &p, NULL) < 0 || (p->state != POD_PREPARED && !pod_never_ran(p)))
+        if (pod_open(s, uuid, &p, NULL) < 0 || (p->state != POD_PREPARED && !pod_never_ran(p)) ||
+            pod_lock(p, true, NULL) < 0)
                 return;
         pod_return_name(p);
         if (pod_release(p, NULL, NULL) >= 0)

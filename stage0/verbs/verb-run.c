@@ -212,10 +212,18 @@ static int release_and_remove(Context *c, Pod *p)
         return r < 0 ? r : pod_remove(p, &c->error);
 }
 
+/* In its current state, which does not change any more unless it runs. */
+static int find_and_lock(Context *c, const char *uuid, Pod **ret)
+{
+        int r = context_find_pod(c, uuid, ret);
+
+        return r < 0 || (*ret)->state == POD_RUNNING ? r : pod_lock(*ret, true, &c->error);
+}
+
 static int remove_pod(Context *c, const char *uuid)
 {
         _cleanup_(pod_freep) Pod *p = NULL;
-        int r = context_find_pod(c, uuid, &p); /* in its current state */
+        int r = find_and_lock(c, uuid, &p);
 
         if (r < 0)
                 return r;
@@ -269,14 +277,6 @@ static bool is_to_be_removed(Pod *p, PodState was, int error, bool is_new, bool 
         if (p->state == POD_PREPARED)
                 return false;
         return remove && was == POD_PREPARED && error != -EBUSY && error != -ESTALE;
-}
-
-/* In its current state, which does not change any more unless it runs. */
-static int find_and_lock(Context *c, const char *uuid, Pod **ret)
-{
-        int r = context_find_pod(c, uuid, ret);
-
-        return r < 0 || (*ret)->state == POD_RUNNING ? r : pod_lock(*ret, true, &c->error);
 }
 
 /* Keeps the present error. */
@@ -388,19 +388,37 @@ static int note_option(const Option *o, const char *value, const AppOverrides *a
         return 0;
 }
 
+/* Whether there is a pod of that name that no file has declared. */
+static bool is_undeclared(Context *c, const char *name)
+{
+        _cleanup_(pod_freep) Pod *p = NULL;
+
+        bool found = context_find_pod(c, name, &p) >= 0 && pod_load(p, NULL) >= 0 && !p->config.declared_run;
+        error_done(&c->error);
+        return found;
+}
+
 /* --service: an instance of acnspawn@.service is named after a declared pod, or an existing one. */
 static int choose_declared(Context *c, const PodArguments *a, RunArguments *own)
 {
         _cleanup_strv_free_ char **dirs = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
 
         if (!own->service)
                 return 0;
         if (own->declared || a->describes_pod || a->request.n_apps != 1)
                 return context_usage(c, "--service is for a single pod, given by its name");
+        const char *name = a->request.apps[0].reference;
         if (declared_dirs(c->config_dirs[0], &dirs) < 0)
                 return error_oom(&c->error);
-        if (declared_exists(dirs, a->request.apps[0].reference))
-                own->declared = a->request.apps[0].reference;
+        int r = declared_exists(dirs, name, &e);
+        if (r < 0 && is_undeclared(c, name)) {
+                log_warning("%s. Pod %s is run, as it was not made of a declaration.",
+                            e.message ?: strerror(-r), name);
+                return 0;
+        }
+        if (r != 0) /* what cannot be read is said when it is loaded */
+                own->declared = name;
         return 0;
 }
 

@@ -100,19 +100,27 @@ static bool signal_is_pending(const sigset_t *set)
  * this process, but not with an exit status of its own. */
 static void wake(int sig) {}
 
+/* All that others send, but those that do not end the process by themselves. */
+static void catch_signals(void (*handler)(int sig))
+{
+        const struct sigaction sa = {.sa_handler = handler};
+
+        for (int s = 1; s < NSIG; s++)
+                if (s != SIGCHLD && s != SIGCONT && s != SIGSEGV && s != SIGBUS && s != SIGILL &&
+                    s != SIGFPE)
+                        (void) sigaction(s, &sa, NULL);
+}
+
 /* Waits for an event of one of the N descriptors, or until the time-out (UINT64_MAX: none); returns the
  * number of descriptors with events. -EINTR: a signal to end this process has arrived; these signals are
  * blocked from then on. */
 static int wait_for_events(struct pollfd *p, size_t n, uint64_t usec)
 {
-        const struct sigaction sa = {.sa_handler = wake};
         struct timespec t = {.tv_sec = (time_t) (usec / 1000000), .tv_nsec = (long) (usec % 1000000 * 1000)};
         sigset_t set, open;
 
         launch_block_signals(&set);
-        for (int s = 1; s < NSIG; s++)
-                if (s != SIGCHLD && s != SIGCONT)
-                        (void) sigaction(s, &sa, NULL);
+        catch_signals(wake);
         if (signal_is_pending(&set))
                 return -EINTR;
         sigemptyset(&open);
@@ -146,18 +154,25 @@ static void extend_start(uint64_t usec)
 
 /* --- Before a start ------------------------------------------------------------------------------------ */
 
+/* The unit is stopped, and would fail by any other exit status. */
+static void stop_delay(int sig)
+{
+        _exit(0);
+}
+
 int launch_delay(Launch *l, const LaunchNumbers *n)
 {
         LaunchEvent starts = {.kind = LAUNCH_STARTS};
         uint64_t delay = 0;
 
+        catch_signals(stop_delay); /* the supervisor says that the app waits as soon as it is asked */
         if (launch_ask(l, LAUNCH_DELAY, &delay) < 0)
                 return 125;
         if (delay == 0)
                 return 0;
         if (n->extend)
                 extend_start(delay + EXTRA_USEC);
-        if (pause_for(-1, delay)) /* the unit is stopped, and would fail by any other exit status */
+        if (pause_for(-1, delay)) /* stopped, as above */
                 return 0;
         return launch_send_event(l, &starts) < 0 ? 125 : 0;
 }

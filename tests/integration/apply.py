@@ -318,6 +318,27 @@ def what_an_apply_has_made_a_volume_stays_with_the_pod(host):
 
 
 @case
+def a_newer_image_of_a_volume_hinders_no_apply(host):
+    s = Service(host)
+    one = image(host, "one")
+    fetch = lambda text: host.acnspawn("fetch", host.image(base=False, name="example.com/data", files={"/f": text})).expect(0)
+    fetch("old")
+    s.start(("a", one))
+    mounts = dict(pod="Volume=m,kind=image,source=example.com/data")
+    s.declare(("a", one), ("b", one, "Mount=m:/m"), **mounts)
+    equal(s.apply()[0], [("b", "add", None, "done")])
+    contains(s.apply()[1], "Pod p is as it is declared.")
+    fetch("new")
+    s.declare(("a", one, "Environment=A=b"), ("b", one, "Mount=m:/m"), **mounts)
+    done, messages = s.apply()
+    equal(done, [("a", "replace", "environment", "done")])
+    contains(messages, "volume m")
+    s.declare(("a", one, "Environment=A=b"), ("b", one, "Mount=m:/m"), pod=mounts["pod"] + ",exec=false")
+    equal(s.apply("--dry-run")[0], [(None, "new pod", "volume m", "refused")])
+    s.acnspawn("stop", "p").expect(0)
+
+
+@case
 def a_named_volume_that_is_new_is_made_for_an_app_that_is_there(host):
     s = Service(host)
     one = image(host, "one", "ls -d /e /f; " + STAY)

@@ -63,11 +63,13 @@ def inherits(pid):
 def of_pod(host, name):
     """Of the pod's PID 1 and of each app."""
     leader = host.leader(name)
-    found = {"PID 1": inherits(leader)}
-    for pid in below(leader):
-        if name_of(pid) == "sleep":
-            found[re.search(r"AC_APP_NAME=([^\0]*)", read_text("/proc/%d/environ" % pid)).group(1)] = inherits(pid)
-    return found
+    apps = {a["name"] for a in host.status(name)["apps"]}
+
+    def sleepers():
+        found = {re.search(r"AC_APP_NAME=([^\0]*)", read_text("/proc/%d/environ" % pid)).group(1): pid
+                 for pid in below(leader) if name_of(pid) == "sleep"}
+        return found if set(found) == apps else None
+    return {"PID 1": inherits(leader), **{app: inherits(pid) for app, pid in wait_for(sleepers, "the programs of the apps").items()}}
 
 
 def below(pid):

@@ -321,9 +321,9 @@ TEST(files_take_precedence)
         ASSERT_EQ(strv_length(names), 2);
         ASSERT_STREQ(names[0], "db");
         ASSERT_STREQ(names[1], "web");
-        ASSERT_TRUE(declared_exists(d.list, "db"));
-        ASSERT_TRUE(!declared_exists(d.list, "other"));
-        ASSERT_TRUE(!declared_exists(d.list, "../lib/db"));
+        ASSERT_EQ(declared_exists(d.list, "db", NULL), 1);
+        ASSERT_EQ(declared_exists(d.list, "other", NULL), 0);
+        ASSERT_EQ(declared_exists(d.list, "../lib/db", NULL), 0);
 }
 
 TEST(masks_and_strange_files)
@@ -397,7 +397,7 @@ TEST(what_cannot_be_read)
 TEST(links_that_lead_nowhere)
 {
         _cleanup_(dirs_done) Dirs d = DIRS_NULL;
-        _cleanup_(declared_freep) Declared *x = NULL, *y = NULL, *z = NULL;
+        _cleanup_(declared_freep) Declared *w = NULL, *x = NULL, *y = NULL, *z = NULL;
         _cleanup_strv_free_ char **names = NULL, **dirs = NULL;
         _cleanup_error_ Error e = ERROR_NULL;
 
@@ -412,12 +412,16 @@ TEST(links_that_lead_nowhere)
         ASSERT_OK(symlinkat("1.conf.gone", d.scratch.fd, "lib/c.pod.d/1.conf"));
         ASSERT_OK(declared_list(d.list, &names, &e));
         ASSERT_EQ(strv_length(names), 4);
-        ASSERT_TRUE(declared_exists(d.list, "a"));
+        ASSERT_EQ(declared_exists(d.list, "a", NULL), 1);
         ASSERT_EQ(declared_load(d.list, "a", &x, &e), -ENOLINK);
         ASSERT_TRUE(endswith(e.message, "/run/a.pod': it is a link that leads to nothing"));
         ASSERT_EQ(declared_load(d.list, "b", &x, &e), -ENOLINK);
         ASSERT_TRUE(endswith(e.message, "/run/b.pod.d': it is a link that leads to nothing"));
         ASSERT_EQ(declared_load(d.list, "c", &x, &e), -ENOLINK);
+        ASSERT_OK(declared_load_partly(d.list, "a", &w,
+                                       &e)); /* the units are those of the file that can be read */
+        ASSERT_TRUE(w->has_errors);
+        ASSERT_TRUE(endswith(w->files[0], "/lib/a.pod"));
         ASSERT_OK(declared_load_partly(d.list, "c", &x, &e));
         ASSERT_TRUE(x->has_errors);
         ASSERT_STREQ(value(x, DECLARED_POD, "B"), "lib");
@@ -426,6 +430,8 @@ TEST(links_that_lead_nowhere)
         ASSERT_OK(declared_load(d.list, "a", &y, &e));
         ASSERT_OK(symlinkat("gone", d.scratch.fd, "run"));
         ASSERT_EQ(declared_list(d.list, &names, &e), -ENOLINK);
+        ASSERT_EQ(declared_exists(d.list, "a", &e), 1);
+        ASSERT_EQ(declared_exists(d.list, "other", &e), -ENOLINK);
         ASSERT_EQ(declared_load(d.list, "a", &z, &e), -ENOLINK);
         ASSERT_EQ(declared_find_dirs(d.list[1], &dirs, &e), -ENOENT);
         ASSERT_OK(declared_find_dirs(d.list[2], &dirs, &e));

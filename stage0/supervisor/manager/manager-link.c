@@ -419,6 +419,7 @@ static int on_quiet(sd_event_source *source, void *userdata)
                         ask(u);
                 u->to_ask = false;
         }
+        check_ready(l);
         return 0;
 }
 
@@ -848,7 +849,10 @@ void manager_link_unfollow(ManagerLink *l, const void *tag)
 {
         for (LinkedUnit **i = &l->units; *i; i = &(*i)->next)
                 if ((*i)->tag == tag) {
+                        bool waits = (*i)->end_slot;
                         drop_unit(l, i);
+                        if (waits) /* it may be the last for which the others wait */
+                                (void) sd_event_source_set_enabled(l->ask_source, SD_EVENT_ONESHOT);
                         return;
                 }
 }
