@@ -105,20 +105,30 @@ int pod_mounts_fill_dev(const PodMounts *m, const AppSettings *s, int dev_fd, bo
         return fill_dev(m, dev_fd, has_console(s), credentials);
 }
 
-/* In its place only when it is complete: a failure leaves nothing there, and can be followed by another start. */
-static int make_dev(PodMounts *m, const char *place, bool console)
+static int fill_new_dev(const PodMounts *m, const char *place, bool console)
 {
-        static const char *const options[] = {"mode", "0755", "size", "64k", "nr_inodes", "64", NULL};
-        _cleanup_close_ int fd = -EBADF, dev_fd = -EBADF;
+        _cleanup_close_ int dev_fd = openat(m->holder_fd, place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-        int r = mount_new("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &fd);
-        if (r >= 0 && (dev_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
-                r = -errno;
-        if (r >= 0)
-                r = fill_dev(m, dev_fd, console, m->has_credentials);
-        if (r >= 0)
-                r = mount_set_attributes(fd, &(struct mount_attr){.attr_set = MOUNT_ATTR_RDONLY}, false);
-        return r < 0 ? r : pod_mounts_hold(m, fd, place);
+        if (dev_fd < 0)
+                return -errno;
+        int r = fill_dev(m, dev_fd, console, m->has_credentials);
+        return r < 0 ? r
+                     : mount_set_attributes(dev_fd, &(struct mount_attr){.attr_set = MOUNT_ATTR_RDONLY},
+                                            false);
+}
+
+/* A failure leaves no mount there, and can be followed by another start. It is filled in its place: AppArmor may not allow that for a
+ * mount that is nowhere. */
+static int make_dev(const PodMounts *m, const char *place, bool console)
+{
+        if ((mkdirat(m->holder_fd, place, 0755) < 0 && errno != EEXIST) || fchdir(m->holder_fd) < 0 ||
+            mount("acnspawn-dev", place, "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=0755,size=64k,nr_inodes=64") <
+                            0)
+                return -errno;
+        int r = fill_new_dev(m, place, console);
+        if (r < 0)
+                (void) umount2(place, MNT_DETACH);
+        return r;
 }
 
 int pod_mounts_make_dev(PodMounts *m)
