@@ -72,7 +72,7 @@ ssize_t loop_read(int fd, void *p, size_t n)
         return (ssize_t) done;
 }
 
-/* Whoever reads it reads all of it: for the next one nothing is left. */
+/* Only once: the first reader reads all of it, and a second one would get nothing. -EALREADY. */
 static int standard_input_open(void)
 {
         static bool was_opened = false;

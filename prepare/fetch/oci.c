@@ -225,8 +225,10 @@ static void keep_place(Fetcher *f, const Reference *r, const Image *i)
 {
         const Remote now = {.image = i->id};
         _cleanup_free_ char *place = NULL;
+        _cleanup_remote_ Remote old = {};
 
-        if (fetch_local_place(r, &place) >= 0)
+        if (fetch_local_place(r, &place) >= 0 &&
+            (remote_read(f->store, place, &old) < 0 || !streq_ptr(old.image, i->id)))
                 (void) remote_write(f->store, place, &now);
 }
 

@@ -21,6 +21,16 @@
 #define BOOT_LINK "boot"
 #define STORE_PREFIX "path:" /* nothing follows the link */
 
+/* A pod that is started for the first time has none. */
+static int replace_link(const Pod *p, const char *name, const char *target)
+{
+        if (symlinkat(target, p->dir_fd, name) >= 0)
+                return 0;
+        if (errno != EEXIST || unlinkat(p->dir_fd, name, 0) < 0)
+                return -errno;
+        return symlinkat(target, p->dir_fd, name) < 0 ? -errno : 0;
+}
+
 int pod_record_boot(const Pod *p)
 {
         _cleanup_free_ char *id = NULL;
@@ -28,9 +38,7 @@ int pod_record_boot(const Pod *p)
         int r = read_boot_id(&id);
         if (r < 0)
                 return r;
-        if (unlinkat(p->dir_fd, BOOT_LINK, 0) < 0 && errno != ENOENT)
-                return -errno;
-        return symlinkat(id, p->dir_fd, BOOT_LINK) < 0 ? -errno : 0;
+        return replace_link(p, BOOT_LINK, id);
 }
 
 /* False: it has not been started, or is of an earlier version. */
@@ -78,9 +86,7 @@ int pod_record_store(const Pod *p)
         int r = xasprintf(&target, STORE_PREFIX "%s", store_path(p->store));
         if (r < 0)
                 return r;
-        if (unlinkat(p->dir_fd, STORE_LINK, 0) < 0 && errno != ENOENT)
-                return -errno;
-        return symlinkat(target, p->dir_fd, STORE_LINK) < 0 ? -errno : 0;
+        return replace_link(p, STORE_LINK, target);
 }
 
 /* Whether the store in DIR_FD has a pod of that UUID in another directory than P's. */

@@ -182,6 +182,9 @@ int links_below_note_device(Unpack *u, const char *path, Error *e)
         if (r < 0)
                 return r;
         LinksBelow *l = u->links_below;
+        if (l->n_devices >= LINKS_BELOW_MAX)
+                return unpack_error(e, -E2BIG, path, "the layer has more than %u device nodes",
+                                    LINKS_BELOW_MAX);
         if (GREEDY_REALLOC(l->devices, l->allocated_devices, l->n_devices + 1) < 0)
                 return error_oom(e);
         char *copy = strdup(path);

@@ -258,7 +258,7 @@ static int check_quota(const Pod *p, const Volume *v, char ***warnings, Error *e
         if (r < 0 || v->kind != VOLUME_EMPTY || !settings.named[0] || settings.quota == 0)
                 return r;
         if (named_volume_read(p->store, settings.named, &old, NULL) < 0 || old.quota == settings.quota)
-                return 0; /* it will be made, or whoever opens it says what is wrong */
+                return 0; /* there is none yet, or its record cannot be read, which is reported when it is opened */
         if (old.quota > 0)
                 snprintf(had, sizeof(had), "a quota of %llu bytes", (unsigned long long) old.quota);
         if (warnings)

@@ -420,8 +420,6 @@ int prepare_app(Pod *p, const PodRequest *q, char **ret_added, char ***warnings,
                 return r;
         uint64_t capabilities = pod_capabilities(p);
         r = image_policies_check(q, e);
-        if (r >= 0 && p->config.private_users)
-                r = store_check_id_mapped(p->store, e);
         if (r >= 0)
                 r = pod_reify_app(p, q, NULL, warnings, e);
         if (r >= 0)

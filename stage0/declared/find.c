@@ -340,6 +340,8 @@ static int read_next(char *const *dirs, const char *file, Declared *d, Error *e)
 
                 if (r >= 0)
                         return add_failure(d, first.message ?: strerror(ENOLINK), e);
+                if (r == -ERFKILL) /* masked: there are no units, and the link is what is to be mended */
+                        break;
                 if (r != -ENOENT && r != -ENOLINK)
                         return error_move(e, &why);
         }

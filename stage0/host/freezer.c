@@ -23,24 +23,24 @@ static int open_cgroup(Pod *p)
         return fd < 0 ? -errno : fd;
 }
 
-int pod_open_freezer(Pod *p)
+static int open_attribute(Pod *p, const char *name)
 {
         _cleanup_close_ int dir_fd = open_cgroup(p);
 
         if (dir_fd < 0)
                 return dir_fd;
-        int fd = openat(dir_fd, "cgroup.freeze", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+        int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
         return fd < 0 ? -errno : fd;
+}
+
+int pod_open_freezer(Pod *p)
+{
+        return open_attribute(p, "cgroup.freeze");
 }
 
 int pod_open_freezer_events(Pod *p)
 {
-        _cleanup_close_ int dir_fd = open_cgroup(p);
-
-        if (dir_fd < 0)
-                return dir_fd;
-        int fd = openat(dir_fd, "cgroup.events", O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-        return fd < 0 ? -errno : fd;
+        return open_attribute(p, "cgroup.events");
 }
 
 bool freezer_is_frozen(int fd)

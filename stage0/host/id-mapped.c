@@ -31,10 +31,10 @@ int store_check_id_mapped(Store *s, Error *e)
         _cleanup_free_ char *what = NULL;
 
         /* Other users run no pods. */
-        if (geteuid() != 0 || store_is_id_mapped(s) || userns_open(UID_RANGE_SIZE, 1, &users, NULL) < 0)
+        if (geteuid() != 0 || store_is_id_mapped(s))
                 return 0;
         tree = mount_clone(store_fd(s), "", false);
-        if (tree < 0)
+        if (tree < 0 || userns_open(UID_RANGE_SIZE, 1, &users, NULL) < 0)
                 return 0;
         int r = mount_map_owners(tree, users, false);
         if (r >= 0)

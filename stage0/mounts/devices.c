@@ -51,12 +51,21 @@ static bool has_console(const AppSettings *s)
         return s->input == INPUT_TERMINAL || !s->hostname_variable;
 }
 
-/* The place of the socket for readiness messages, if an app of the pod sends them. */
-static bool wants_notify_socket(const PodMounts *m)
+static bool lacks_console(const AppSettings *s)
+{
+        return !has_console(s);
+}
+
+static bool notifies(const AppSettings *s)
+{
+        return s->notify;
+}
+
+static bool any_app(const PodMounts *m, bool (*is_so)(const AppSettings *s))
 {
         for (size_t i = 0; i < m->pod->manifest->n_apps; i++) {
                 _cleanup_app_settings_ AppSettings s = {};
-                if (app_settings_read(m->pod->manifest->apps[i], &s, NULL) >= 0 && s.notify)
+                if (app_settings_read(m->pod->manifest->apps[i], &s, NULL) >= 0 && is_so(&s))
                         return true;
         }
         return false;
@@ -87,7 +96,8 @@ static int fill_dev(const PodMounts *m, int dev_fd, bool console, bool credentia
         for (size_t i = 0; i < ELEMENTSOF(device_links); i++)
                 if (symlinkat(device_links[i].target, dev_fd, device_links[i].name) < 0)
                         return -errno;
-        if (wants_notify_socket(m) && make_notify_target(dev_fd) < 0)
+        /* The place of the socket for readiness messages. */
+        if (any_app(m, notifies) && make_notify_target(dev_fd) < 0)
                 return -errno;
         for (size_t i = 0; i < ELEMENTSOF(device_directories); i++) {
                 int r = mkdir_at(dev_fd, device_directories[i], 0755);
@@ -131,22 +141,28 @@ static int make_dev(const PodMounts *m, const char *place, bool console)
         return r;
 }
 
+static int make_plain_dev(PodMounts *m)
+{
+        int r = m->has_plain_dev ? 0 : make_dev(m, PLAIN_DEV, false);
+
+        m->has_plain_dev = r >= 0;
+        return r;
+}
+
+/* While the pod's systemd boots: the first request of an app's launcher does not wait for it. */
 int pod_mounts_make_dev(PodMounts *m)
 {
-        return make_dev(m, "dev", true);
+        int r = make_dev(m, "dev", true);
+
+        return r >= 0 && any_app(m, lacks_console) ? make_plain_dev(m) : r;
 }
 
 int pod_mounts_clone_common_dev(PodMounts *m, const AppSettings *s)
 {
         if (has_console(s))
                 return mount_clone(m->holder_fd, "dev", false);
-        if (!m->has_plain_dev) {
-                int r = make_dev(m, PLAIN_DEV, false);
-                if (r < 0)
-                        return r;
-                m->has_plain_dev = true;
-        }
-        return mount_clone(m->holder_fd, PLAIN_DEV, false);
+        int r = make_plain_dev(m); /* for an app that was added */
+        return r < 0 ? r : mount_clone(m->holder_fd, PLAIN_DEV, false);
 }
 
 /* The file system itself is writable: only its mounts are read-only. */

@@ -388,7 +388,7 @@ static int note_option(const Option *o, const char *value, const AppOverrides *a
         return 0;
 }
 
-/* Whether there is a pod of that name that no file has declared. */
+/* Whether there is a pod of that name that is not known to be made of a file. */
 static bool is_undeclared(Context *c, const char *name)
 {
         _cleanup_(pod_freep) Pod *p = NULL;
@@ -413,7 +413,7 @@ static int choose_declared(Context *c, const PodArguments *a, RunArguments *own)
                 return error_oom(&c->error);
         int r = declared_exists(dirs, name, &e);
         if (r < 0 && is_undeclared(c, name)) {
-                log_warning("%s. Pod %s is run, as it was not made of a declaration.",
+                log_warning("%s. The pod %s that there is is run: it is not known to be made of a declaration.",
                             e.message ?: strerror(-r), name);
                 return 0;
         }

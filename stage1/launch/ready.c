@@ -100,15 +100,12 @@ static bool signal_is_pending(const sigset_t *set)
  * this process, but not with an exit status of its own. */
 static void wake(int sig) {}
 
-/* All that others send, but those that do not end the process by themselves. */
-static void catch_signals(void (*handler)(int sig))
+/* Any signal may be the one by which the app is stopped, but those that end no process by themselves. */
+static void catch_signals(const struct sigaction *sa)
 {
-        const struct sigaction sa = {.sa_handler = handler};
-
         for (int s = 1; s < NSIG; s++)
-                if (s != SIGCHLD && s != SIGCONT && s != SIGSEGV && s != SIGBUS && s != SIGILL &&
-                    s != SIGFPE)
-                        (void) sigaction(s, &sa, NULL);
+                if (s != SIGCHLD && s != SIGCONT)
+                        (void) sigaction(s, sa, NULL);
 }
 
 /* Waits for an event of one of the N descriptors, or until the time-out (UINT64_MAX: none); returns the
@@ -116,11 +113,12 @@ static void catch_signals(void (*handler)(int sig))
  * blocked from then on. */
 static int wait_for_events(struct pollfd *p, size_t n, uint64_t usec)
 {
+        const struct sigaction sa = {.sa_handler = wake};
         struct timespec t = {.tv_sec = (time_t) (usec / 1000000), .tv_nsec = (long) (usec % 1000000 * 1000)};
         sigset_t set, open;
 
         launch_block_signals(&set);
-        catch_signals(wake);
+        catch_signals(&sa);
         if (signal_is_pending(&set))
                 return -EINTR;
         sigemptyset(&open);
@@ -154,18 +152,22 @@ static void extend_start(uint64_t usec)
 
 /* --- Before a start ------------------------------------------------------------------------------------ */
 
-/* The unit is stopped, and would fail by any other exit status. */
-static void stop_delay(int sig)
+/* The unit is stopped, and would fail by any other exit status. A fault of this process is one. */
+static void stop_delay(int sig, siginfo_t *info, void *context)
 {
-        _exit(0);
+        if (info->si_code <= 0) /* sent by a process */
+                _exit(0);
+        (void) signal(sig, SIG_DFL);
+        (void) raise(sig);
 }
 
 int launch_delay(Launch *l, const LaunchNumbers *n)
 {
+        const struct sigaction sa = {.sa_sigaction = stop_delay, .sa_flags = SA_SIGINFO};
         LaunchEvent starts = {.kind = LAUNCH_STARTS};
         uint64_t delay = 0;
 
-        catch_signals(stop_delay); /* the supervisor says that the app waits as soon as it is asked */
+        catch_signals(&sa); /* the supervisor says that the app waits as soon as it is asked */
         if (launch_ask(l, LAUNCH_DELAY, &delay) < 0)
                 return 125;
         if (delay == 0)

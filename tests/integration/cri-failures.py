@@ -45,6 +45,14 @@ def own_network(host):
     return directory
 
 
+def held_start(c, directory):
+    """A call of RunPodSandbox whose plugin waits."""
+    touch(directory + "/hold")
+    call = c.begin("RunPodSandbox", config=sandbox_config(linux={}))
+    wait_for(lambda: os.path.exists(directory + "/adds"), "the plugin to be called")
+    return call
+
+
 def kill_service(service):
     service.process.kill()
     service.process.wait(patience(60))
@@ -225,9 +233,7 @@ def a_sandbox_whose_supervisor_is_stopped_as_it_starts(host):
     directory = own_network(host)
     with Service(host, "--cni-bin-dir=" + directory) as s:
         c = s.client()
-        touch(directory + "/hold")
-        call = c.begin("RunPodSandbox", config=sandbox_config(linux={}))
-        wait_for(lambda: os.path.exists(directory + "/adds"), "the plugin to be called")
+        call = held_start(c, directory)
         pod, = pods_on_disk(host)
         supervisor, *_ = sorted(int(p) for p in os.listdir("/proc") if p.isdigit() and supervises(p, pod))
         os.kill(supervisor, signal.SIGSTOP)
@@ -662,9 +668,7 @@ def a_sandbox_that_dies_as_it_is_added_is_not_ready(host):
     directory = own_network(host)
     with Service(host, "--cni-bin-dir=" + directory) as s:
         c = s.client()
-        touch(directory + "/hold")
-        call = c.begin("RunPodSandbox", config=sandbox_config(linux={}))
-        wait_for(lambda: os.path.exists(directory + "/adds"), "the plugin to be called")
+        call = held_start(c, directory)
         processes = [int(p) for p in s.children()]
         for p in processes:
             os.kill(p, signal.SIGSTOP)

@@ -411,8 +411,9 @@ def hooks_of_devices(host):
         i = run_sandbox(c)
         a = create(c, i, "main", image_id, "cat /etc/driver >/started; " + SLEEP, CDI_devices=[{"name": "example.com/gpu=0"}])
         c.call("StartContainer", container_id=a)
-        equal(sh(c, a, "cat /started; echo; cat /args /environment /seen"),
-              "of the host\n%s a b c\ngpu:/bin:/usr/bin\ndriver.1\ndevice\n/\n4\n" % first)
+        wait_for(lambda: sh(c, a, "cat /started 2>/dev/null; true") == "of the host", "what the app reads by the link of the hook")
+        equal(sh(c, a, "cat /args /environment /seen"),
+              "%s a b c\ngpu:/bin:/usr/bin\ndriver.1\ndevice\n/\n4\n" % first)
         state = json.loads(sh(c, a, "cat /state"))
         equal((state["status"], state["ociVersion"], type(state["pid"])), ("creating", "1.0.2", int))
         config = json.loads(sh(c, a, "cat /config"))

@@ -1030,8 +1030,8 @@ def a_declared_pod_starts_while_its_former_pod_is_collected(host):
 
 @case
 def the_name_of_a_pod_that_another_process_has(host):
-    """One that removes it does not take the name from it before it has its lock, which a start has that is making a successor; nor before
-    nobody reads it."""
+    """A removal drops the pod's name only when it has the pod's lock, which a start holds while it makes the successor, and when no other
+    process reads the pod."""
     need_plugins()
     own_network(host, "own", """[ $CNI_COMMAND = DEL ] && { touch $0.up; while [ -e $0.hang ]; do sleep 0.05; done; }
         echo '{}'""")

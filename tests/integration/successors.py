@@ -374,7 +374,7 @@ def options_of_run_behave_as_ever(host):
 
 @case
 def a_pod_of_a_time_when_less_was_refused(host):
-    """It runs as it did, and is run again, with warnings: nobody can change what it was made of."""
+    """Its definition cannot be changed any more: what would be refused of a new pod is a warning, and it runs, and is run again."""
     image = host.shell("sleep 1000", name="example.com/a")
     uuid = host.prepare("--exit-policy=never", "--name=p", image, "---", image, "--name=b", "---", image, "--name=c", "--volume=v:/v")
     for name in "pod", "definition":

@@ -410,8 +410,11 @@ TEST(links_that_lead_nowhere)
         ASSERT_OK(symlinkat("../gone/a.pod", d.scratch.fd, "run/a.pod"));
         ASSERT_OK(symlinkat("../gone/b.pod.d", d.scratch.fd, "run/b.pod.d"));
         ASSERT_OK(symlinkat("1.conf.gone", d.scratch.fd, "lib/c.pod.d/1.conf"));
+        ASSERT_OK(put(&d, "lib/e.pod", ""));
+        ASSERT_OK(symlinkat("../gone/e.pod", d.scratch.fd, "run/e.pod"));
+        ASSERT_OK(symlinkat("../gone/e.pod.d", d.scratch.fd, "run/e.pod.d"));
         ASSERT_OK(declared_list(d.list, &names, &e));
-        ASSERT_EQ(strv_length(names), 4);
+        ASSERT_EQ(strv_length(names), 5);
         ASSERT_EQ(declared_exists(d.list, "a", NULL), 1);
         ASSERT_EQ(declared_load(d.list, "a", &x, &e), -ENOLINK);
         ASSERT_TRUE(endswith(e.message, "/run/a.pod': it is a link that leads to nothing"));
@@ -422,6 +425,8 @@ TEST(links_that_lead_nowhere)
                                        &e)); /* the units are those of the file that can be read */
         ASSERT_TRUE(w->has_errors);
         ASSERT_TRUE(endswith(w->files[0], "/lib/a.pod"));
+        ASSERT_EQ(declared_load_partly(d.list, "e", &y, &e), -ENOLINK); /* the next one masks it */
+        ASSERT_TRUE(endswith(e.message, "/run/e.pod': it is a link that leads to nothing"));
         ASSERT_OK(declared_load_partly(d.list, "c", &x, &e));
         ASSERT_TRUE(x->has_errors);
         ASSERT_STREQ(value(x, DECLARED_POD, "B"), "lib");

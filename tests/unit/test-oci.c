@@ -657,6 +657,14 @@ static void add_base(OciLayout *l, const char *content)
         add_layer(l);
 }
 
+/* The next image of the layout: a layer over that base, DIFF as the bytes of BLOB. */
+static void begin_image_over(OciLayout *l, const char *base, const Text *diff, const Text *blob)
+{
+        begin_image(l);
+        add_base(l, base);
+        add_layer_as(l, diff, blob, NULL);
+}
+
 TEST(hard_links_to_lower_layers)
 {
         _cleanup_(image_freep) Image *i = NULL;
@@ -723,9 +731,7 @@ TEST(hard_links_to_different_lower_layers)
         add_base(&l, "one");
         add_layer_as(&l, &shared, &shared, NULL);
         ASSERT_OCI_IMPORTS(l, one);
-        begin_image(&l);
-        add_base(&l, "two");
-        add_layer_as(&l, &shared, &shared, NULL);
+        begin_image_over(&l, "two", &shared, &shared);
         ASSERT_OCI_IMPORTS(l, two);
         first = content_of(&l, one, 1, "x");
         second = content_of(&l, two, 1, "x");
@@ -734,9 +740,7 @@ TEST(hard_links_to_different_lower_layers)
 
         /* What was made once is found again, without the blobs. */
         l.config_more = ",\"author\":\"again\"";
-        begin_image(&l);
-        add_base(&l, "one");
-        add_layer_as(&l, &shared, &shared, NULL);
+        begin_image_over(&l, "one", &shared, &shared);
         ASSERT_OK(remove_blob(&l, l.last_digest));
         ASSERT_OCI_IMPORTS(l, again);
         ASSERT_STREQ(again->layer_ids[1], one->layer_ids[1]);
@@ -877,9 +881,7 @@ TEST(a_lowest_layer_with_devices_further_up)
         aci_end(&shared);
         add_layer_as(&l, &shared, &shared, NULL);
         ASSERT_OCI_IMPORTS(l, one);
-        begin_image(&l);
-        add_base(&l, "two");
-        add_layer_as(&l, &shared, &shared, NULL);
+        begin_image_over(&l, "two", &shared, &shared);
         ASSERT_OCI_IMPORTS(l, two);
         struct stat st = status_of(&l, two, strv_length(two->layer_ids) - 2, "d/file");
         ASSERT_TRUE(unpack_is_whiteout(&st));
@@ -887,9 +889,7 @@ TEST(a_lowest_layer_with_devices_further_up)
 
         /* What was made once is found again, without the blobs. */
         l.config_more = ",\"author\":\"again\"";
-        begin_image(&l);
-        add_base(&l, "two");
-        add_layer_as(&l, &shared, &shared, NULL);
+        begin_image_over(&l, "two", &shared, &shared);
         ASSERT_OK(remove_blob(&l, l.last_digest));
         ASSERT_OCI_IMPORTS(l, again);
         ASSERT_STREQ(again->layer_ids[0], two->layer_ids[0]);
@@ -915,14 +915,10 @@ TEST(a_layer_with_devices_that_is_removed_meanwhile)
         ASSERT_OK(aci_compress(&shared, ARCHIVE_FILTER_GZIP, &gzip));
         add_layer_as(&l, &shared, &shared, NULL);
         ASSERT_OCI_IMPORTS(l, one);
-        begin_image(&l);
-        add_base(&l, "two");
-        add_layer_as(&l, &shared, &shared, NULL);
+        begin_image_over(&l, "two", &shared, &shared);
         ASSERT_OCI_IMPORTS(l, two);
 
-        begin_image(&l);
-        add_base(&l, "two");
-        add_layer_as(&l, &shared, &gzip, NULL);
+        begin_image_over(&l, "two", &shared, &gzip);
         aci_file(&l.f.tar, "three", "3");
         add_layer(&l);
         Removal removal = {.layout = &l, .id = two->id, .after = gzip.size};
@@ -1027,9 +1023,7 @@ TEST(a_layer_made_of_several_is_no_blob)
         secret = content_of(&l, old, 1, "new/x");
         ASSERT_STREQ(secret, "secret");
         l.config_more = ",\"author\":\"again\"";
-        begin_image(&l);
-        add_base(&l, "secret");
-        add_layer_as(&l, &shared, &shared, NULL);
+        begin_image_over(&l, "secret", &shared, &shared);
         ASSERT_OCI_IMPORTS(l, again);
         ASSERT_STREQ(again->layer_ids[1], i->layer_ids[1]);
         ASSERT_WORKS(l.f, image_remove(l.f.store, old->id, NULL, &l.f.error));

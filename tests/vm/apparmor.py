@@ -365,7 +365,7 @@ def a_launcher_that_has_a_profile_itself(host):
     below = RULES + " signal, /**/rootfs/** rm,"
     with profile(head=attach, rules=below), profile(NAME + "-outer", attach, outer):
         r = host.acnspawn("run", "--rm", looker(host), "--apparmor-profile=" + NAME, preexec_fn=enter_profile)
-        equal((r.out, r.rc), (LABEL + DENIED, r.rc), "output (%s)" % r.err)
+        equal(r.out, LABEL + DENIED, "output (%d, %s)" % (r.rc, r.err))
         r = host.acnspawn("run", "--rm", looker(host), "--apparmor-profile=" + NAME, "--no-new-privileges", preexec_fn=enter_profile)
         true(r.rc != 0, "it ran")
         contains(r.err, "Cannot execute /bin/sh in the AppArmor profile %s: Operation not permitted" % NAME)
