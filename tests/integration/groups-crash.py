@@ -67,24 +67,24 @@ def traced(host, pid, *options, calls):
     return p
 
 
-def stop_new(children, fits, client):
-    """Stops the first process among CHILDREN() that was not there before and for which FITS is true."""
-    before = set(children())
-    client = client()
-    while client.poll() is None:
-        for pid in set(children()) - before:
-            with contextlib.suppress(OSError):
-                if fits(pid):
-                    os.kill(pid, signal.SIGSTOP)
-                    return pid, client
-    fail("no such process was seen")
+def hold_of_group(host, parent, name):
+    """Launches the group until a new child of this name of PARENT could be stopped. Returns that and the client."""
+    for _ in range(5):
+        before = set(children_of(parent))
+        client = host.start(*LAUNCH)
+        pid = hold_soon(name, lambda: set(children_of(parent)) - before, name, lambda: client.poll() is not None)
+        if pid:
+            return pid, client
+        host.finish(client).expect(0)
+        host.acnspawn("rm-app", "--force", "p", *NAMES).expect(0)
+    fail("no process %s was seen" % name)
 
 
-def kill_new(host, children, fits, calls):
+def kill_new(host, parent, name, calls):
     """Runs the launch of the group; returns a function that does so and kills such a process at its Nth call, and the number
     of its calls."""
     def run(n=None):
-        pid, client = stop_new(children, fits, lambda: host.start(*LAUNCH))
+        pid, client = hold_of_group(host, parent, name)
         options = ["-e", "inject=%s:signal=KILL:when=%d" % (calls, n)] if n else []
         p = traced(host, pid, *options, calls=calls)
         with contextlib.suppress(ProcessLookupError):
@@ -108,7 +108,7 @@ def the_process_that_prepares_the_apps_is_killed(host):
     need_strace()
     uuid, held, before = used_pod(host)
     supervisor = host.supervisor(uuid)
-    run, total = kill_new(host, lambda: children_of(supervisor), lambda pid: name_of(pid) == "prepare-apps", CHANGES)
+    run, total = kill_new(host, supervisor, "prepare-apps", CHANGES)
     true(whole_or_none(host, uuid, held, before), "the group is there")
     messages = set()
     for n in spread(total, POINTS):
@@ -125,7 +125,7 @@ def the_process_that_prepares_the_apps_is_killed(host):
 def the_launcher_of_an_app_is_killed(host):
     need_strace()
     uuid, held, before = used_pod(host)
-    run, total = kill_new(host, lambda: children_of(held.leader), lambda pid: name_of(pid) == "launch", LAUNCHER_CALLS)
+    run, total = kill_new(host, held.leader, "launch", LAUNCHER_CALLS)
     true(whole_or_none(host, uuid, held, before), "the group is there")
     failed = 0
     for n in spread(total, POINTS):

@@ -696,6 +696,37 @@ def children_of(pid):
     return [int(n) for n in read_text("/proc/%d/task/%d/children" % (pid, pid)).split()]
 
 
+@contextlib.contextmanager
+def promptly():
+    """The test runs whenever it has something to do, however busy the machine is; what it starts does not."""
+    usual = os.sched_getscheduler(0), os.sched_getparam(0)
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(0, *usual)
+
+
+def hold_soon(what, processes, name, is_over=lambda: False):
+    """Stops the first of PROCESSES() that has this name, and returns its pid: one that is there for a few milliseconds only. None once
+    IS_OVER() is true."""
+    deadline = time.monotonic() + patience(20)
+    with promptly():
+        while time.monotonic() < deadline:
+            over = is_over()
+            for pid in processes():
+                with contextlib.suppress(OSError):
+                    if name_of(pid) == name:
+                        os.kill(pid, signal.SIGSTOP)
+                        return pid
+            if over:
+                return None
+            time.sleep(0.0002)
+    fail("%s was not seen" % what)
+
+
 def descriptors_of(pid):
     found = {}
     for fd in os.listdir("/proc/%d/fd" % pid):

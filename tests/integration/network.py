@@ -766,18 +766,10 @@ def each_call_at_each_step_of_the_start_is_answered(host):
     supervisor = first_of(processes_where(lambda pid: {"supervise", uuid} <= set(re.split("[/\0]", read_text("/proc/%d/cmdline" % pid)))))
     steps = [EachCall(host, uuid, ["Stop"])]
     write(plugin + ".go")
-    found = []
-
-    def stop_nspawn():
-        found[:] = processes_where(lambda pid: name_of(pid) == "systemd-nspawn", children_of(supervisor))
-        for pid in found:
-            os.kill(pid, signal.SIGSTOP)
-        return found
-    wait_for(stop_nspawn, "systemd-nspawn", interval=0)
+    nspawn = hold_soon("systemd-nspawn", lambda: children_of(supervisor), "systemd-nspawn")
     # A previous call may have removed the app x. A pause would hold the pod until the next step.
     steps.append(EachCall(host, uuid, ["Stop", "Pause"]))
-    for pid in found:
-        os.kill(pid, signal.SIGCONT)
+    os.kill(nspawn, signal.SIGCONT)
     wait_for(lambda: os.path.exists(data("pre")), "the handler")
     steps.append(EachCall(host, uuid, ["Stop"]))
     write(data("go"))

@@ -193,9 +193,7 @@ def files_of_a_removed_app_are_removed_while_others_run(host):
         wait_for(lambda: os.path.exists(volume + "again"), "what was written", timeout=60)
         if stopped:
             supervisor = host.supervisor(uuid)
-            remover, = wait_for(lambda: processes_where(lambda pid: name_of(pid) == "remove-files", children_of(supervisor)), "the process that removes it",
-                                timeout=30, interval=0)
-            os.kill(remover, signal.SIGSTOP)
+            hold_soon("the process that removes it", lambda: children_of(supervisor), "remove-files")
             n = len(host.acnspawn("logs", "--app=other", uuid).out)
             wait_for(lambda: len(host.acnspawn("logs", "--app=other", uuid).out) > n + 20, "more of the other app")
         else:

@@ -49,31 +49,9 @@ def answer(c):
     return (reply["error"].replace(POD, ""), reply["parameters"]) if "error" in reply else reply["parameters"]
 
 
-@contextlib.contextmanager
-def promptly():
-    """The test runs whenever it has something to do, however busy the machine is."""
-    usual = os.sched_getscheduler(0), os.sched_getparam(0)
-    with contextlib.suppress(OSError):
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            os.sched_setscheduler(0, *usual)
-
-
 def hold_preparation(supervisor, before):
     """Stops the process that prepares an app, which is not among the children of BEFORE. It takes some milliseconds."""
-    found = []
-
-    def stop_it():
-        found.extend(p for p in set(children_of(supervisor)) - before if name_of(p) == "prepare-apps")
-        for p in found:
-            os.kill(p, signal.SIGSTOP)
-        return found
-    with promptly():
-        wait_for(stop_it, "the process that prepares the app", interval=0)
-    return found
+    return hold_soon("the process that prepares the app", lambda: set(children_of(supervisor)) - before, "prepare-apps")
 
 
 def app_of(c, name):
@@ -390,19 +368,9 @@ def limits_that_are_changed_while_a_replacement_is_prepared_hold(host):
     c, supervisor = Connection(host, uuid), host.supervisor(uuid)
     before = set(children_of(supervisor))
     p = host.start("update-app", "p", "web", "--image=" + new)
-    found = []
-
-    def stop_it():
-        for pid in set(children_of(supervisor)) - before:
-            with contextlib.suppress(OSError):
-                if name_of(pid) == "prepare-apps":
-                    os.kill(pid, signal.SIGSTOP)
-                    found.append(pid)
-        return found or p.poll() is not None
-    wait_for(stop_it, "the process that prepares the app", interval=0)
-    true(found, "the process that prepares the app was not seen")
+    preparation = hold_preparation(supervisor, before)
     reply = c.call("UpdateApp", app="web", tasks=77)
-    os.kill(found[0], signal.SIGCONT)
+    os.kill(preparation, signal.SIGCONT)
     equal((host.finish(p).rc, app_of(c, "web")["image"]), (0, "example.com/new"))
     if reply == {}:
         contains(host.acnspawn("cat-manifest", "p").expect(0).out, '"77"')
@@ -728,8 +696,7 @@ def a_removal_waits_for_the_connection(host):
     for _ in range(2):
         c.call("Describe")  # the call before is taken
     with unreachable_systemd(host, uuid):
-        for p in held:
-            os.kill(p, signal.SIGCONT)
+        os.kill(held, signal.SIGCONT)
         equal(answer(adds)["app"], "b")
         true(not is_answered(removes, 0.5), "it waits")
     equal(answer(removes), {})
@@ -793,8 +760,7 @@ def a_removal_that_is_queued_before_its_nested_app_is_there_stops_it(host):
         removes = send_call(host, uuid, "RemoveApp", app="a/n", stop=True)
         for _ in range(2):
             c.call("Describe")  # the call before is taken
-        for p in held:
-            os.kill(p, signal.SIGCONT)
+        os.kill(held, signal.SIGCONT)
         equal(answer(removes), {}, method)
         reply = answer(adds)
         true(reply[0] == "AppRefused" if method == "LaunchGroup" else reply["app"] == "a/n", "%s is answered %s" % (method, reply))
@@ -866,8 +832,7 @@ def the_queue_of_changes_is_bounded(host):
         return is_refused(0.5)
     wait_for(is_full, "that the next change is refused", interval=0)
     os.close(fd)
-    for p in found:
-        os.kill(p, signal.SIGCONT)
+    os.kill(found, signal.SIGCONT)
     equal(answer(adds)["app"], "a")
     equal(c.call("RemoveApp", app="a"), {})
     host.acnspawn("stop", uuid).expect(0)
