@@ -16,7 +16,6 @@
 #include "prepare/pods/pods-internal.h"
 
 #define DIRECTORY "/var/log/journal"
-#define ID_SIZE 33U
 
 static const char *directory_override;
 
@@ -35,12 +34,11 @@ static int open_directory(const Store *s)
         return fd < 0 ? -errno : fd;
 }
 
-/* The machine ID of a pod is its UUID without dashes. */
-static void machine_id(const Pod *p, char id[static ID_SIZE])
+void pod_machine_id(const Pod *p, char id[static POD_MACHINE_ID_SIZE])
 {
         size_t n = 0;
 
-        for (const char *c = p->uuid; *c && n < ID_SIZE - 1; c++)
+        for (const char *c = p->uuid; *c && n < POD_MACHINE_ID_SIZE - 1; c++)
                 if (*c != '-')
                         id[n++] = *c;
         id[n] = 0;
@@ -63,11 +61,11 @@ void pod_journal_link(const Pod *p)
 {
         _cleanup_close_ int fd = open_directory(p->store);
         _cleanup_free_ char *path = NULL, *target = NULL;
-        char id[ID_SIZE];
+        char id[POD_MACHINE_ID_SIZE];
 
         if (fd < 0 || pod_path(p, &path) < 0)
                 return;
-        machine_id(p, id);
+        pod_machine_id(p, id);
         if (xasprintf(&target, "%s/root/var/log/journal/%s", path, id) < 0)
                 return;
         if (is_ours(p->store, fd, id))
@@ -79,9 +77,9 @@ void pod_journal_link(const Pod *p)
 void pod_journal_unlink(const Pod *p)
 {
         _cleanup_close_ int fd = open_directory(p->store);
-        char id[ID_SIZE];
+        char id[POD_MACHINE_ID_SIZE];
 
-        machine_id(p, id);
+        pod_machine_id(p, id);
         if (fd >= 0 && is_ours(p->store, fd, id))
                 (void) unlinkat(fd, id, 0);
 }
@@ -94,7 +92,7 @@ void pod_journal_links_collect(const Store *s)
         if (fd < 0 || list_names(fd, &names) < 0)
                 return;
         STRV_FOREACH (name, names)
-                if (strlen(*name) == ID_SIZE - 1 && is_ours(s, fd, *name) &&
+                if (strlen(*name) == POD_MACHINE_ID_SIZE - 1 && is_ours(s, fd, *name) &&
                     faccessat(fd, *name, F_OK, 0) < 0 && errno == ENOENT)
                         (void) unlinkat(fd, *name, 0);
 }

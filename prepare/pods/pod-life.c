@@ -478,8 +478,10 @@ int pod_end_run(Pod *p, Error *e)
         drop_reserves(p);
         (void) rm_rf_at(p->dir_fd, "credentials"); /* also if they were never used */
         int r = advance(p, POD_EXITED, e);
-        if (r >= 0)
+        if (r >= 0) {
                 pod_journal_link(p);
+                pod_journal_trim(p);
+        }
         return r;
 }
 

@@ -78,6 +78,11 @@ void host_uids_set_directory(const char *path);
 
 /* --- The journals of pods, for the host (pod-journal-link.c) ------------------------------------------- */
 
+#define POD_MACHINE_ID_SIZE 33U
+/* The UUID without dashes. */
+void pod_machine_id(const Pod *p, char id[static POD_MACHINE_ID_SIZE]);
+/* Frees the room that the journal of P, which has ended, does not use (pod-journal-trim.c). */
+void pod_journal_trim(const Pod *p);
 /* Makes P's link for its present place, if this host has such links. */
 void pod_journal_link(const Pod *p);
 void pod_journal_unlink(const Pod *p);

@@ -231,6 +231,18 @@ def journal_of_the_pod_stays_with_the_pod(host):
         lacks(root + " ".join(dirs), os.path.basename(pod).replace("-", ""), "the host's journal directory")
 
 
+@case
+def the_journal_of_an_ended_pod_keeps_what_it_uses(host):
+    """journald allocates 4 MiB; the file is as long as before, and complete."""
+    host.run("--name=p", host.shell("echo x"))
+    journal, = [os.path.join(d, f) for d, _, files in os.walk(host.one_pod()) for f in files if f.endswith(".journal")]
+    st = os.stat(journal)
+    true(st.st_blocks * 512 < 1 << 20 <= st.st_size, "%d blocks of a file of %d bytes" % (st.st_blocks, st.st_size))
+    r = subprocess.run(["journalctl", "--verify", "--file=" + journal], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    equal(r.returncode, 0, r.stdout)
+    equal(host.acnspawn("logs", "p").expect(0).out, "x\n")
+
+
 # Escape sequences that would affect the user's terminal: clear it, set its title and clipboard, request replies, move
 # up.
 ORDERS = r"printf 'one\033[2J\033]0;title\007\033]52;c;eA==\033\\two\033[6n\033[1A\302\233A\377\342\200\256end\n'"
