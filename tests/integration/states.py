@@ -268,6 +268,35 @@ def timeouts_of_handlers_and_of_a_run_stop_while_a_pod_is_paused(host):
 
 
 @case
+def a_reexec_of_the_pods_systemd_does_not_count_the_time_of_a_pause(host):
+    """An app with a limit of its run time, and one that a call gives more time to stop than its unit."""
+    limit = patience(2.5)
+    uuid = empty_pod(host)
+    id, drains = fetch(host, "touch /out/up; while ! test -e /out/end; do sleep 0.05; done; exit 7"), fetch(host, DRAINS, "example.com/drains")
+    c, limited = Connection(host, uuid), "%dms" % (limit * 1000)
+    c.call("AddApp", **adding("a", id, annotations=annotated(max_runtime=limited)))
+    c.call("AddApp", **adding("b", drains, "example.com/drains", annotations=annotated(stop_timeout=limited)))
+    equal(c.call("StartApp", app="b"), {})
+    await_file(host, "b", "up")
+    stop = send_call(host, uuid, "StopApp", app="b", timeoutUSec=int(60e6))
+    await_file(host, "b", "stopping")
+    equal(c.call("StartApp", app="a"), {})
+    await_file(host, "a", "up")
+    equal(c.call("Pause"), {})
+    time.sleep(limit + 0.5)
+    equal(c.call("Resume"), {})
+    reexecute(host.leader(uuid))
+    for app in "a", "b":
+        touch(host, uuid, app, "end")
+    equal(answer(stop), {})
+    wait_for(lambda: c.state("a") == "exited", "the end of app a")
+    for app, status in ("a", 7), ("b", 0):
+        found = host.app_status(uuid, app)
+        equal((found["exitStatus"], found["cause"]), (status, "exited"), app)
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
 def output_is_logged_after_a_long_pause(host):
     """The journal of the pod accepts nothing during the pause."""
     if not LONG:
@@ -741,6 +770,30 @@ def an_app_is_killed_in_time_without_the_connection(host):
     with within(20, "the stop"):
         equal(answer(stop), {})
     equal(c.state("a"), "exited")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def a_kill_that_is_lost_with_the_connection_is_repeated(host):
+    """The pod's systemd executes itself again before it reads the request to kill an app that does not stop in the time of the call."""
+    uuid = empty_pod(host)
+    id = fetch(host, "trap ': >/out/stopping' TERM; touch /out/up; while :; do sleep 0.05; done", "example.com/ignores")
+    c, leader = Connection(host, uuid), host.leader(uuid)
+    c.call("AddApp", **adding("a", id, "example.com/ignores", annotations=annotated(stop_timeout="10min")))
+    equal(c.call("StartApp", app="a"), {})
+    await_file(host, "a", "up")
+    limit = patience(1.5)
+    stop = send_call(host, uuid, "StopApp", app="a", timeoutUSec=int(limit * 1e6))
+    await_file(host, "a", "stopping")
+    os.kill(leader, signal.SIGSTOP)
+    try:
+        true(not is_answered(stop, limit + 0.5), "it is up, and the request to kill it was sent")
+        os.kill(leader, signal.SIGTERM)
+    finally:
+        os.kill(leader, signal.SIGCONT)
+    with within(20, "the stop"):
+        equal(answer(stop), {})
+    equal((c.state("a"), host.app_status(uuid, "a")["signal"]), ("exited", 9))
     host.acnspawn("stop", uuid).expect(0)
 
 

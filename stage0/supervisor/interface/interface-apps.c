@@ -546,7 +546,8 @@ static bool is_decided(AppCall *a)
         return true;
 }
 
-/* If systemd still has the job, it merges both. An app that the lost job has started is not restarted a second time. */
+/* If systemd still has the job, it merges both. An app that the lost job has started is not restarted a second time. The request to
+ * kill an app that does not stop may have been lost as well. */
 static void repeat(AppCall *a)
 {
         if (is_decided(a)) {
@@ -559,7 +560,8 @@ static void repeat(AppCall *a)
         if (r < 0) {
                 reply_errno(a, r);
                 call_done(a);
-        }
+        } else if (!a->starts && pod_timer_has_expired(a->timer))
+                on_stop_timeout(a);
 }
 
 void interface_repeat_calls(Interface *i)

@@ -141,6 +141,12 @@ void server_set_frozen(Server *s, bool frozen)
                 notices_set_frozen(s->notices, frozen);
 }
 
+void server_extend_again(Server *s)
+{
+        if (s)
+                notices_extend_again(s->notices);
+}
+
 int server_set_parameters(Server *s, Error *e)
 {
         return limits_set_parameters(&s->limits, s->pod, s->leader, e);
@@ -411,6 +417,11 @@ static int admit(Server *s, Question *q, int peer_fd, Error *e)
         }
         if (r >= 0 && launch_phase_has_root(phase))
                 r = admission_check_phase(s->admission, app, phase, q->peer.pid, peer_fd, e);
+        if (r >= 0 && phase == LAUNCH_DELAY) {
+                r = admission_begin_delay(app, q->peer.pid, peer_fd);
+                if (r < 0)
+                        (void) error_set_errno(e, r, "Cannot copy a descriptor");
+        }
         if (r < 0)
                 log_debug("A request for app %s is refused: %s", app->name, e->message ?: strerror(-r));
         else {

@@ -42,7 +42,6 @@ struct AppChange {
         int sock;
         sd_event_source *io, *timer;
         PodTimer *kill_timer; /* kills an app that is being stopped for its removal */
-        bool kill_due;        /* its time is over */
         Text answer;
         void (*prepared)(AppChange *c);
         sd_bus_slot *slot;

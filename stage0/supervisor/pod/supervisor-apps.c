@@ -634,7 +634,6 @@ static void on_kill(void *userdata)
         AppChange *c = userdata;
         ManagerLink *l = c->supervisor->manager;
 
-        c->kill_due = true;
         if (!manager_link_is_open(l)) {
                 (void) pod_timer_set(c->kill_timer, KILL_AGAIN_USEC);
                 return;
@@ -650,13 +649,12 @@ static int begin_stopping(AppChange *c, AppInstance *app)
         Supervisor *s = c->supervisor;
 
         if (c->stopping == app) {
-                if (c->kill_due)
+                if (pod_timer_has_expired(c->kill_timer))
                         on_kill(c);
                 return 0;
         }
         c->stopping = app;
         c->n_stops = 0;
-        c->kill_due = false;
         if (c->kill_usec == UINT64_MAX)
                 return 0;
         notices_extend_stop(app, c->kill_usec);

@@ -443,8 +443,11 @@ static void on_ready(void *userdata)
 /* Frees the link later: this is called by it. */
 static void on_lost(void *userdata)
 {
+        Supervisor *s = userdata;
+
         log_debug("The connection to the pod's systemd has ended");
-        handle_connection(userdata, DISCONNECTED);
+        server_extend_again(s->server);
+        handle_connection(s, DISCONNECTED);
 }
 
 static int connect_manager(Supervisor *s, Error *e)
