@@ -4,6 +4,7 @@
 /* app-table.c: the apps of a running pod. */
 
 #include "schema/settings.h"
+#include "stage0/supervisor/apps/app-check.h"
 #include "stage0/supervisor/apps/app-sockets.h"
 #include "stage0/supervisor/apps/exit-policy.h"
 #include "stage0/supervisor/apps/pod-pause.h"
@@ -37,9 +38,9 @@ typedef struct AppInstance {
         StopReason stop;     /* why it is being stopped, or was */
         char **volumes;      /* of the pod, that came with the app and go with it; NULL: none */
         AppStatus status;    /* this and the next ones: app-life.c */
-        HealthStatus health; /* of an app with a health check, once it was started */
-        bool has_health;
-        bool is_behind; /* the last status or health is not on disk: on_retry() writes it */
+        CheckState check;    /* app-check.c */
+        HealthStatus health; /* unless that is CHECK_NONE */
+        bool is_behind;      /* the last status or health is not on disk: on_retry() writes it */
         /* CLOCK_MONOTONIC: since when all checks have succeeded. 0: the last one has failed */
         uint64_t healthy_usec;
         bool begun;         /* launchers of an execution have asked for something, and it has not ended */

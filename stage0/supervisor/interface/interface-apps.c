@@ -94,7 +94,7 @@ json_object *interface_app_json(const Interface *i, const AppInstance *app)
         if (r >= 0 && app->manifest->image_name)
                 r = json_member_add_text(o, "image", app->manifest->image_name);
         if (r >= 0)
-                r = add_status(o, &app->status, app->has_health ? &app->health : NULL,
+                r = add_status(o, &app->status, app->check != CHECK_NONE ? &app->health : NULL,
                                streq(state, "exited"));
         if (r >= 0)
                 r = add_task(o, i, app, state);

@@ -345,7 +345,7 @@ void change_drop(Supervisor *s, AppInstance *app)
  * was added, and not only with it. */
 static void start_processes(Supervisor *s, const AppInstance *app)
 {
-        if (s->has_processes || app->settings.pid.mode != PID_SHARED || !s->manager || s->ends)
+        if (s->has_processes || app->settings.pid.mode != PID_SHARED || !s->manager || supervisor_ends(s))
                 return;
         s->has_processes = manager_link_run(s->manager, "StartUnit", LAUNCH_PROCESSES_UNIT, NULL, NULL) >= 0;
 }

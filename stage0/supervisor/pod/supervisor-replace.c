@@ -188,11 +188,6 @@ static void drop_new(Supervisor *s, Replacement *x)
         x->new = pod_app_free(x->new);
 }
 
-static bool pod_is_to_end(const Supervisor *s)
-{
-        return s->ends || s->stop_requests > 0;
-}
-
 static void conclude_restoring(AppChange *c, int r, const Error *why)
 {
         Supervisor *s = c->supervisor;
@@ -206,7 +201,7 @@ static void conclude_restoring(AppChange *c, int r, const Error *why)
                 (void) error_hint(&e, code, "App %s of the old image could not be started again, either: %s",
                                   app_instance_path(x->app),
                                   why && why->message ? why->message : strerror(-r));
-        else if (x->was_running && !pod_is_to_end(s))
+        else if (x->was_running && !supervisor_ends(s))
                 (void) error_hint(&e, code, "App %s of the old image runs again.",
                                   app_instance_path(x->app));
         interface_announce(s->interface, x->app, "rolledBack", e.message);
@@ -231,7 +226,7 @@ static void start_old(AppChange *c)
         Supervisor *s = c->supervisor;
 
         bool has_run = x->app->units[0].life != UNIT_UP && x->app->status.starts > x->starts;
-        if (!x->was_running || has_run || pod_is_to_end(s)) {
+        if (!x->was_running || has_run || supervisor_ends(s)) {
                 conclude_restoring(c, 0, NULL);
                 return;
         }
@@ -295,7 +290,7 @@ static void begin_restoring(AppChange *c)
 {
         Replacement *x = c->replacement;
 
-        if (pod_is_to_end(c->supervisor))
+        if (supervisor_ends(c->supervisor))
                 return;
         if (!x->swapped) {
                 restore(c, false);

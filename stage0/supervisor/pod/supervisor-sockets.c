@@ -23,8 +23,8 @@ static bool can_start(const Supervisor *s, const AppInstance *app)
 {
         const PodUnit *u = &app->units[0];
 
-        return s->connection == CONNECTION_KNOWN && !s->ends && s->stop_requests == 0 && u->known &&
-               u->life != UNIT_UP && !u->held && !app->waking && !supervisor_removes_app(s, app) &&
+        return s->connection == CONNECTION_KNOWN && !supervisor_ends(s) && u->known && u->life != UNIT_UP &&
+               !u->held && !app->waking && !supervisor_removes_app(s, app) &&
                !app_sockets_are_closed(app->sockets);
 }
 

@@ -57,7 +57,7 @@ static void judge(Supervisor *s)
 {
         const PodUnit *unit = NULL;
 
-        if (s->ends || s->stop_requests > 0)
+        if (supervisor_ends(s))
                 return;
         supervisor_spread_fate(s);
         _cleanup_free_ PodUnit **units = NULL;
@@ -67,8 +67,7 @@ static void judge(Supervisor *s)
                 return;
         log_debug("The pod ends: %s%s%s", unit ? "app " : "", unit ? unit->app->name : "",
                   unit ? "" : ends[end]);
-        s->ends = true;
-        supervisor_signal_leader(s);
+        supervisor_handle_end(s, POLICY_ENDS);
 }
 
 /* --- Ends of apps --------------------------------------------------------------------------------------- */
@@ -83,7 +82,7 @@ static void check_restarts(Supervisor *s, AppInstance *app)
             !backoff_is_used_up(&app->status, &app->settings))
                 return;
         supervisor_give_up_app(s, app);
-        if (s->ends || s->stop_requests > 0 || !s->manager)
+        if (supervisor_ends(s) || !s->manager)
                 return;
         log_debug("App %s was restarted too often: it is given up", app->name);
         app->units[0].unsound = true;
@@ -94,8 +93,8 @@ static void check_restarts(Supervisor *s, AppInstance *app)
 /* The launcher that asks whether APP is ready does not run once the app has ended, which may have reported it before. */
 static void take_last_notice(Supervisor *s, AppInstance *app)
 {
-        if (app->settings.notify && !app->has_health && app->status.readiness == READINESS_STARTING &&
-            server_app_is_ready(app))
+        if (app->settings.notify && app->check == CHECK_NONE &&
+            app->status.readiness == READINESS_STARTING && server_app_is_ready(app))
                 supervisor_app_ready(s, app);
 }
 
@@ -279,7 +278,7 @@ static void on_judge(void *userdata)
 /* The pod ends, and all of its apps have: nothing that the pod's systemd could report matters any more. */
 static bool is_done_with_manager(const Supervisor *s)
 {
-        if ((!s->ends && s->stop_requests == 0) || s->changes || s->launches)
+        if (!supervisor_ends(s) || s->changes || s->launches)
                 return false;
         FOREACH_APP(app, s->apps)
         if (!app->units[0].known || app_is_up(app) || app->begun)
@@ -340,7 +339,7 @@ static void repeat_requests(Supervisor *s)
         FOREACH_APP(app, s->apps)
         if (app_is_ending(app) && stop_reason_is_repeated(app->stop))
                 (void) manager_link_run(s->manager, "StopUnit", app->units[0].name, NULL, NULL);
-        else if (app->health.action_sent && !app_is_ending(app))
+        else if (app->check == CHECK_ACTS && !app_is_ending(app))
                 app_life_action_failed(app);
 }
 
@@ -509,7 +508,7 @@ static int on_connect(sd_event_source *source, void *userdata)
                 return 0;
         if (r >= 0)
                 handle_connection(s, CONNECTED);
-        else if (s->late || s->stop_requests > 0) /* it is about to */
+        else if (supervisor_ends(s)) /* it is about to */
                 handle_connection(s, NOT_CONNECTED);
         else {
                 error_move(&s->refusal, &e);
@@ -536,7 +535,7 @@ int supervisor_open_units(Supervisor *s, Error *e)
 
 void supervisor_follow_units(Supervisor *s)
 {
-        if (s->leader_fd >= 0 && (s->heard || s->booted))
+        if (s->leader_fd >= 0 && supervisor_is_heard(s))
                 handle_connection(s, MAY_CONNECT);
 }
 
@@ -563,19 +562,12 @@ static void on_stop_call(void *userdata, bool kill)
         Supervisor *s = userdata;
 
         supervisor_notify_stopping(s);
-        if (!kill) {
-                supervisor_stop(s);
-                return;
-        }
-        s->stop_requests++;
-        supervisor_kill(s);
+        supervisor_handle_end(s, kill ? KILL_IS_ASKED : END_IS_ASKED);
 }
 
 static bool pod_ends(void *userdata)
 {
-        const Supervisor *s = userdata;
-
-        return s->ends || s->stop_requests > 0;
+        return supervisor_ends(userdata);
 }
 
 static bool removes_app(void *userdata, const AppInstance *app)
