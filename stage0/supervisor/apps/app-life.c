@@ -130,7 +130,7 @@ void app_life_begin_phase(AppInstance *a, LaunchPhase phase)
         bool first = app_life_is_first_phase(a, phase);
 
         if (first)
-                a->stop = STOP_NONE;
+                app_stop_handle(a, APP_BEGINS_ANEW);
         if (phase == LAUNCH_DELAY || phase == LAUNCH_PRE_START || phase == LAUNCH_MAIN)
                 a->begun = true;
         if (first && a->status.starts > 0)

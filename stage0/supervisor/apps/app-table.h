@@ -5,7 +5,9 @@
 
 #include "schema/settings.h"
 #include "stage0/supervisor/apps/app-check.h"
+#include "stage0/supervisor/apps/app-place.h"
 #include "stage0/supervisor/apps/app-sockets.h"
+#include "stage0/supervisor/apps/app-stop.h"
 #include "stage0/supervisor/apps/exit-policy.h"
 #include "stage0/supervisor/apps/pod-pause.h"
 #include "stage0/supervisor/run-internal.h"
@@ -31,14 +33,13 @@ typedef struct AppInstance {
         uint64_t n_updated;    /* recorded changes of its limits */
         bool given_up;         /* systemd cannot signal it, and does not wait for its end */
         bool executed;         /* the launcher has executed the app */
-        dev_t root; /* device of its root overlay, if its processes can move to other cgroups; or 0 */
-        bool removing, removed; /* nothing can be done to it any more */
-        const char *change; /* "adding", "replacing", or "launching" with its group: nothing can be done to it now; NULL: none */
-        bool fate_spread;    /* the failure of this app has stopped its fate group */
-        StopReason stop;     /* why it is being stopped, or was */
-        char **volumes;      /* of the pod, that came with the app and go with it; NULL: none */
-        AppStatus status;    /* this and the next ones: app-life.c */
-        CheckState check;    /* app-check.c */
+        dev_t root;       /* device of its root overlay, if its processes can move to other cgroups; or 0 */
+        AppPlace place;   /* app-place.c */
+        StopReason stop;  /* why it is being stopped, or was: app-stop.c */
+        bool fate_spread; /* the failure of this app has stopped its fate group */
+        char **volumes;   /* of the pod, that came with the app and go with it; NULL: none */
+        AppStatus status; /* this and the next ones: app-life.c */
+        CheckState check; /* app-check.c */
         HealthStatus health; /* unless that is CHECK_NONE */
         bool is_behind;      /* the last status or health is not on disk: on_retry() writes it */
         /* CLOCK_MONOTONIC: since when all checks have succeeded. 0: the last one has failed */

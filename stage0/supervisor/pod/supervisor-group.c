@@ -133,9 +133,8 @@ static void handle(AppChange *c, GroupEvent event)
 
 static void hold(AppInstance *app, bool held)
 {
-        app->change = held ? "launching" : NULL;
+        app_place_handle(app, held ? PLACE_IS_LAUNCHED : PLACE_IS_SETTLED);
         app->manifest->tentative = held;
-        app->units[0].held = held;
 }
 
 static void hold_all(const Group *g, bool held)
@@ -169,7 +168,7 @@ static void drop_last(AppChange *c, bool unloaded)
         if (!unloaded && !change_reaches_manager(c, remove_last))
                 return;
         AppInstance *app = g->starts[--g->n].app;
-        app->removed = true;
+        app_place_handle(app, PLACE_IS_FREE);
         interface_changed(c->supervisor->interface, app);
         change_drop(c->supervisor, app);
         remove_last(c);
@@ -202,7 +201,7 @@ static void remove_last(AppChange *c)
                 return;
         AppInstance *app = g->starts[g->n - 1].app;
         app->sockets = app_sockets_free(app->sockets);
-        app->stop = STOP_TO_CHANGE;
+        app_stop_handle(app, CHANGE_STOPS);
         if (app->units[0].life != UNIT_UP ||
             change_run(c, "StopUnit", app->units[0].name, on_last_stopped) < 0)
                 unload_last(c);
@@ -261,7 +260,7 @@ static void cancel_starts(AppChange *c)
                 AppInstance *app = g->starts[i].app;
                 if (app->n_jobs == 0)
                         continue;
-                app->stop = STOP_TO_CHANGE;
+                app_stop_handle(app, CHANGE_STOPS);
                 if (c->supervisor->manager)
                         (void) manager_link_run(c->supervisor->manager, "StopUnit", app->units[0].name, NULL,
                                                 NULL);

@@ -57,8 +57,7 @@ static const char *parameter(const AppChange *c, const char *key)
 
 static void hold(AppInstance *app, bool held)
 {
-        app->change = held ? "replacing" : NULL;
-        app->units[0].held = held;
+        app_place_handle(app, held ? PLACE_IS_REPLACED : PLACE_IS_SETTLED);
 }
 
 /* "acnspawn status" reads the record; the manifest on disk still has the old app. */
@@ -296,7 +295,7 @@ static void begin_restoring(AppChange *c)
                 restore(c, false);
                 return;
         }
-        x->app->stop = STOP_TO_CHANGE;
+        app_stop_handle(x->app, CHANGE_STOPS);
         if (!change_reaches_manager(c, begin_restoring))
                 return;
         if (x->app->units[0].life != UNIT_UP ||
@@ -506,7 +505,7 @@ static void on_old_stopped(AppChange *c, int r, const char *result)
         (void) error_set(&x->error, r < 0 ? r : -EIO, "App %s could not be stopped",
                          app_instance_path(x->app));
         x->was_running = false; /* its units stay as they are */
-        x->app->stop = STOP_NONE;
+        app_stop_handle(x->app, STOP_FAILED);
         begin_restoring(c);
 }
 
@@ -520,7 +519,7 @@ static void stop_old(AppChange *c)
                 unload_old(c);
                 return;
         }
-        x->app->stop = STOP_TO_CHANGE;
+        app_stop_handle(x->app, CHANGE_STOPS);
         int r = change_run(c, "StopUnit", x->app->units[0].name, on_old_stopped);
         if (r < 0)
                 on_old_stopped(c, r, NULL);
@@ -539,7 +538,7 @@ static void begin_replacing(AppChange *c)
 
 static int check_idle(AppChange *c, AppInstance *app, Error *e)
 {
-        if (!app || app->removing)
+        if (!app || app_is_leaving(app))
                 return error_set(e, -ESRCH, "The pod has no app %s", c->name);
         if (app->n_jobs > 0)
                 return error_set(e, -EBUSY, "App %s is just being started or stopped", app->name);

@@ -58,7 +58,7 @@ static void start(Supervisor *s, AppInstance *app)
         int r = manager_link_run(s->manager, "StartUnit", app->units[0].name, on_started, app);
 
         app->waking = r >= 0;
-        app->stop = STOP_NONE;
+        app_stop_handle(app, APP_BEGINS_ANEW);
         log_debug("A connection starts app %s%s%s", app->name, r < 0 ? ": " : "", r < 0 ? strerror(-r) : "");
 }
 

@@ -64,8 +64,8 @@ static void signal_leader(Supervisor *s)
 {
         pod_pause_release(s->pause);
         FOREACH_APP(app, s->apps)
-        if (app->units[0].life == UNIT_UP && app->stop == STOP_NONE)
-                app->stop = STOP_POD_ENDED;
+        if (app->units[0].life == UNIT_UP)
+                app_stop_handle(app, POD_IS_ENDED);
         if (s->leader_fd < 0)
                 return;
         (void) syscall(SYS_pidfd_send_signal, s->leader_fd, s->pod->config.host_pid ? SIGTERM : SIGRTMIN + 3,
