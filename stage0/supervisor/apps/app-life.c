@@ -132,7 +132,7 @@ void app_life_begin_phase(AppInstance *a, LaunchPhase phase)
         if (first)
                 app_stop_handle(a, APP_BEGINS_ANEW);
         if (phase == LAUNCH_DELAY || phase == LAUNCH_PRE_START || phase == LAUNCH_MAIN)
-                a->begun = true;
+                app_run_handle(a, RUN_ASKED_FOR);
         if (first && a->status.starts > 0)
                 a->oom_kills = count_oom_kills(a);
         if (phase == LAUNCH_PRE_START) {
@@ -171,7 +171,7 @@ void app_life_starts(AppInstance *a)
 {
         a->status.consecutive_starts = earlier_starts(a) + 1;
         a->status.restarting = true;
-        a->delayed = false;
+        app_run_handle(a, RUN_DELAY_ENDS);
         save(a);
 }
 
@@ -518,10 +518,11 @@ bool app_life_ended(AppInstance *a, const MainEnd *end)
 {
         AppStatus *s = &a->status;
 
-        if (!a->begun && !(s->state == APP_WAITING && s->cause == CAUSE_NONE &&
-                           (end->known || !(isempty(end->result) || streq(end->result, "success")))))
+        if (a->run == APP_RUN_NONE &&
+            !(s->state == APP_WAITING && s->cause == CAUSE_NONE &&
+              (end->known || !(isempty(end->result) || streq(end->result, "success")))))
                 return false;
-        a->begun = a->given_up = false;
+        app_run_handle(a, RUN_ENDED);
         app_life_take_report(a);
         s->restarting = false;
         if (s->state != APP_ENDED && s->state != APP_POST_STOP)

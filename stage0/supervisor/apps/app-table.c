@@ -148,7 +148,7 @@ int app_table_change(AppInstance *a, PodApp *manifest, Error *e)
         (void) app_check_handle(a, CHECKED_APP_GONE);
         a->report_fd = safe_close(a->report_fd);
         app_stop_handle(a, APP_BEGINS_ANEW);
-        a->begun = a->given_up = a->executed = false;
+        app_run_handle(a, RUN_ENDED);
         a->oom_kills = 0;
         app_life_reset(a);
         return 0;

@@ -6,6 +6,7 @@
 #include "schema/settings.h"
 #include "stage0/supervisor/apps/app-check.h"
 #include "stage0/supervisor/apps/app-place.h"
+#include "stage0/supervisor/apps/app-run.h"
 #include "stage0/supervisor/apps/app-sockets.h"
 #include "stage0/supervisor/apps/app-stop.h"
 #include "stage0/supervisor/apps/exit-policy.h"
@@ -31,8 +32,6 @@ typedef struct AppInstance {
         struct AppCall *start; /* the start that a failing health check ends; or NULL */
         unsigned n_updates;    /* calls that change limits of the app, not recorded yet */
         uint64_t n_updated;    /* recorded changes of its limits */
-        bool given_up;         /* systemd cannot signal it, and does not wait for its end */
-        bool executed;         /* the launcher has executed the app */
         dev_t root;       /* device of its root overlay, if its processes can move to other cgroups; or 0 */
         AppPlace place;   /* app-place.c */
         StopReason stop;  /* why it is being stopped, or was: app-stop.c */
@@ -44,10 +43,9 @@ typedef struct AppInstance {
         bool is_behind;      /* the last status or health is not on disk: on_retry() writes it */
         /* CLOCK_MONOTONIC: since when all checks have succeeded. 0: the last one has failed */
         uint64_t healthy_usec;
-        bool begun;         /* launchers of an execution have asked for something, and it has not ended */
-        bool delayed;       /* the launcher waits before the start, or was stopped while it did */
-        int report_fd;      /* memory that is shared with the launcher of the app; or -EBADF */
-        uint64_t oom_kills; /* in the app's cgroup before this execution */
+        AppRun run;                  /* app-run.c */
+        int report_fd;               /* memory that is shared with the launcher of the app; or -EBADF */
+        uint64_t oom_kills;          /* in the app's cgroup before this execution */
         struct Execution *execution; /* admission.c */
         struct ControlApi *
                         control; /* control-api.c; NULL: the app has no control API, or has not started yet */

@@ -311,8 +311,8 @@ void interface_executed(Interface *i, AppInstance *app, StartStep step)
         bool good = i && was_executed(app);
         AppCall *done = NULL;
 
-        app->executed = step == START_LAUNCHER_GONE && good;
-        if (app->executed && streq(interface_app_state(i, app), "running"))
+        app_run_handle(app, step == START_LAUNCHER_GONE && good ? RUN_IS_EXECUTED : RUN_IS_NOT_EXECUTED);
+        if (app->run == APP_RUN_EXECUTED && streq(interface_app_state(i, app), "running"))
                 interface_changed(i, app); /* the time of its start is known now */
         if (!i || !is_settled(app, step, good))
                 return;
@@ -343,8 +343,10 @@ static void await_exec(AppCall *a)
 
         a->next = i->starts;
         i->starts = a;
-        if (a->app->executed || a->app->units[0].life != UNIT_UP)
-                interface_executed(i, a->app, a->app->executed ? START_LAUNCHER_GONE : START_DOWN);
+        if (a->app->run == APP_RUN_EXECUTED)
+                interface_executed(i, a->app, START_LAUNCHER_GONE);
+        else if (a->app->units[0].life != UNIT_UP)
+                interface_executed(i, a->app, START_DOWN);
 }
 
 /* The pod has ended: stops have succeeded. */

@@ -408,7 +408,7 @@ static int admit(Server *s, Question *q, int peer_fd, Error *e)
                 return error_set(e, -ENOENT, "The pod has no app %s", q->request.app);
         int r = admission_check_process(s->admission, app, q->peer.pid, peer_fd, e);
         /* systemd continues with the handler if the app is stopped during its delay. */
-        if (r >= 0 && phase == LAUNCH_PRE_START && app->delayed)
+        if (r >= 0 && phase == LAUNCH_PRE_START && app->run == APP_RUN_DELAYED)
                 return error_set(e, -ECANCELED, "App %s is being stopped", app->name);
         if (r >= 0 && app_life_is_first_phase(app, phase)) {
                 s->events.superseded(s->userdata, app);
@@ -435,8 +435,9 @@ static uint64_t begin_delay(AppInstance *app)
 {
         uint64_t delay = app_life_delay(app);
 
-        app->delayed = delay > 0;
-        if (delay == 0)
+        if (delay > 0)
+                app_run_handle(app, RUN_DELAY_BEGINS);
+        else
                 app_life_starts(app);
         return delay;
 }

@@ -144,12 +144,12 @@ static void end_app(Supervisor *s, AppInstance *app, const MainEnd *end)
         readiness_settle(app);
         if (admission_process_is_alive(app)) {
                 if (end->given_up) {
-                        app->given_up = true;
+                        app_run_handle(app, RUN_IS_GIVEN_UP);
                         app_life_signal_denied(app);
                 }
                 return;
         }
-        if (app->begun) {
+        if (app->run != APP_RUN_NONE) {
                 /* All output is stored before the status says that the app has ended. */
                 forwarders_drain(s->forwarders, app);
                 take_last_notice(s, app);
@@ -195,7 +195,7 @@ static bool has_exited(const MainEnd *end)
 /* If the kernel has killed the processes with the pod, that is not the end of the app by itself. */
 static bool is_end_of_app(const AppInstance *app, const MainEnd *end, bool in_order)
 {
-        return (in_order && !app->given_up) || has_exited(end);
+        return (in_order && app->run != APP_RUN_GIVEN_UP) || has_exited(end);
 }
 
 /* systemd has not reported how the app has ended. IN_ORDER: if not, the kernel has killed the processes. */
@@ -203,7 +203,7 @@ static void end_unknown(Supervisor *s, AppInstance *app, bool in_order)
 {
         MainEnd end = {.exit_status = -1};
 
-        if (!app->begun)
+        if (app->run == APP_RUN_NONE)
                 return;
         int r = end_of_process(app, &end);
         log_debug("The end of app %s is known only from its process: %s", app->name,
@@ -233,7 +233,8 @@ void supervisor_end_apps(Supervisor *s, bool in_order)
         {
                 MainEnd end = {};
                 readiness_settle(app);
-                if (app->begun && end_of_process(app, &end) >= 0 && is_end_of_app(app, &end, in_order))
+                if (app->run != APP_RUN_NONE && end_of_process(app, &end) >= 0 &&
+                    is_end_of_app(app, &end, in_order))
                         end_unknown(s, app, in_order);
         }
 }
@@ -245,7 +246,7 @@ static void on_stopped(void *userdata, void *tag, const MainEnd *end)
         bool says_nothing = isempty(end->result) || streq(end->result, "success");
 
         /* A unit that was unloaded at its end, and loaded again to answer, has forgotten it. */
-        if (!end->known && !end->given_up && says_nothing && u->app->begun)
+        if (!end->known && !end->given_up && says_nothing && u->app->run != APP_RUN_NONE)
                 end_unknown(userdata, u->app, true);
         else
                 end_app(userdata, u->app, end);
@@ -255,7 +256,8 @@ static bool find_end(void *userdata, void *tag, MainEnd *ret)
 {
         const PodUnit *u = tag;
 
-        return u->app->begun && end_of_process(u->app, ret) >= 0 && is_end_of_app(u->app, ret, true);
+        return u->app->run != APP_RUN_NONE && end_of_process(u->app, ret) >= 0 &&
+               is_end_of_app(u->app, ret, true);
 }
 
 /* --- States of units ----------------------------------------------------------------------------------- */
@@ -281,7 +283,7 @@ static bool is_done_with_manager(const Supervisor *s)
         if (!supervisor_ends(s) || s->changes || s->launches)
                 return false;
         FOREACH_APP(app, s->apps)
-        if (!app->units[0].known || app_is_up(app) || app->begun)
+        if (!app->units[0].known || app_is_up(app) || app->run != APP_RUN_NONE)
                 return false;
         return true;
 }
