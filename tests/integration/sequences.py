@@ -22,7 +22,8 @@ import signal
 from pod_interface import *
 
 LONG = os.environ.get("ACNSPAWN_TEST_LONG") == "1"
-SEEDS = (1, 3)  # of the normal check
+WIDER = 100000  # from this seed on there are more kinds of apps, starts and ends: the sequences of those below stay what they were
+SEEDS = (1, 3, WIDER + 1)  # of the normal check
 KEPT = (2, 203)  # failed once
 STEPS = 30
 BOUND = 30         # seconds within which each call is answered
@@ -32,6 +33,9 @@ IMAGES = {"example.com/one": SCRIPT, "example.com/two": SCRIPT + "; :", "example
 NEVER = [{"name": "appc.io/executor/supports-systemd-notify", "value": "true"}]
 ACTIONS = {"h-restart": "restart", "h-stop": "stop"}  # apps with a health check, and what it does when it fails
 NAMES = ("a", "b", "c", *ACTIONS, "a/n")
+WIDER_ACTIONS = {**ACTIONS, "h-kill": "kill", "h-none": "none"}
+FATE = ("f", "g")  # one that fails ends the other
+WIDER_NAMES = (*NAMES, "h-kill", "h-none", *FATE)
 ON_DISK = {"created": "waiting", "running": "running", "exited": "ended"}
 RESTING = tuple(ON_DISK)
 
@@ -62,10 +66,16 @@ def answer_of(reply):
     return OK if "error" not in reply else reply["error"].replace(POD, "")
 
 
+def health_of(c, app):
+    return next(a.get("health") for a in c.call("Describe")["apps"] if a["name"] == app)
+
+
 class Sequence:
     def __init__(self, host, seed):
         self.host, self.seed, self.log, self.choose = host, seed, [], random.Random(seed)
         self.name = "s%d" % seed
+        self.wider = seed >= WIDER
+        self.names, self.actions = (WIDER_NAMES, WIDER_ACTIONS) if self.wider else (NAMES, ACTIONS)
         self.ids = {}
         for image, script in IMAGES.items():
             notes = NEVER if image == "example.com/never" else None
@@ -76,14 +86,18 @@ class Sequence:
         self.paused = False
 
     def begin(self):
-        """Starts the pod: without apps, or with one and another one that does not get ready by itself. The start does not wait for ever."""
+        """Starts the pod: without apps, or with one and another one that does not get ready by itself. The start does not wait for ever. Returns
+        whether the pod goes on."""
+        if self.wider and self.choose.random() < 0.15:
+            self.choose.choice((self.be_late, self.end_by_policy))()
+            return False
         first = ["run", "--detach", "--exit-policy=never", "--name=" + self.name]
         image = self.choose.choice(("", "", "example.com/never", "example.com/fails"))
         restart = self.choose.choice(("no", "on-failure"))
         method, more = self.choose.choice((("StopApp", {}), ("RemoveApp", {"stop": True}), ("RestartApp", {})))
         if not image:
             self.uuid = self.host.acnspawn(*first).expect(0).out.strip()
-            return
+            return True
         self.log.append("begin with %s, restart %s, %s" % (image, restart, method))
         p = self.host.start(*first, "example.com/one", "--name=a", "---", image, "--name=b", "--restart=" + restart)
         self.uuid = wait_for(self.find_running, "the pod to run")
@@ -98,6 +112,27 @@ class Sequence:
         r = self.host.finish(p, patience(BOUND))
         equal(r.rc, 0, "the start of the pod: " + r.err)
         self.apps["a"] = ["running", "example.com/one"]
+        return True
+
+    def be_late(self):
+        """A pod that is not up in time ends, whatever its systemd does then."""
+        limit = self.choose.choice(("1ms", "100ms", "700ms"))
+        self.log.append("be late, after " + limit)
+        r = self.host.acnspawn("run", "--detach", "--name=" + self.name, "--ready-timeout=" + limit, "example.com/never", "--name=a")
+        true(r.rc not in (0, None), "a pod that is late fails")
+        self.uuid = self.host.status(self.name)["uuid"]
+
+    def end_by_policy(self):
+        self.log.append("end by policy")
+        self.uuid = self.host.detach("--name=" + self.name, "--exit-policy=any", "example.com/one", "--name=a")
+        c = Connection(self.host, self.uuid)
+        c.socket.settimeout(patience(BOUND))
+        with contextlib.suppress(ConnectionError):
+            c.send("SignalApp", {"app": "a", "signal": 9})
+            c.receive()
+        if self.choose.random() < 0.5:
+            with contextlib.suppress(OSError):
+                Connection(self.host, self.uuid).send("Stop")
 
     def find_running(self):
         r = self.host.acnspawn("status", "--json=short", self.name)
@@ -119,8 +154,8 @@ class Sequence:
 
     def adding(self, app, image):
         parent, _, name = app.rpartition("/")
-        settings = {"health-cmd": "! test -e /out/bad", "health-interval": "100ms", "health-retries": "1",
-                    "health-on-failure": ACTIONS[app]} if app in ACTIONS else {}
+        settings = {"health-cmd": "! test -e /out/bad", "health-interval": "100ms", "health-retries": "2" if app == "h-none" else "1",
+                    "health-on-failure": self.actions[app]} if app in self.actions else {"fate-group": "fate"} if app in FATE else {}
         notes = [{"name": "acnspawn/" + k, "value": v} for k, v in settings.items()]
         return dict({"definition": {"apps": [{"image": image, "name": name, "annotations": notes}]}, "imageID": self.ids[image]},
                     **({"parent": parent} if parent else {}))
@@ -258,7 +293,12 @@ class Sequence:
             # The end of the app may end this process, too, once the file is there.
             r = self.c.call("Exec", app=app, command=["touch", name])
             contains((0, None), r.get("exitStatus") if isinstance(r, dict) else r, "the exit status of touch: %s" % (r,))
-        if how == "check" and ACTIONS[app] == "restart":
+        if how == "check" and self.actions[app] == "none":
+            self.await_health(app, "unhealthy")
+            equal(self.c.call("Exec", app=app, command=["rm", "/out/bad"]).get("exitStatus"), 0)
+            self.await_health(app, "healthy")
+            return
+        if how == "check" and self.actions[app] == "restart":
             wait_for(lambda: self.starts(app) > starts and self.seen()[app] == "running", "app %s to be restarted" % app)
             return
         self.await_state(app, ("exited",))
@@ -266,9 +306,12 @@ class Sequence:
         # An app that is not ready when it ends counts as such.
         if how != "check":
             contains(("exited", "signal", "not-ready"), status["cause"], "the cause of the end")
-        for n in self.below(app):
+        for n in [*self.below(app), *(FATE if app in FATE else ())]:
             if self.state(n) == "running":
                 self.await_state(n, ("exited",))
+
+    def await_health(self, app, health):
+        wait_for(lambda: health_of(self.c, app) == health, "app %s to be %s" % (app, health))
 
     def starts(self, app):
         return next(a["starts"] for a in self.c.call("Describe")["apps"] if a["name"] == app)
@@ -315,7 +358,8 @@ class Sequence:
         """A launch that does not get ready, whose client leaves later, or whose app is removed."""
         app = next((n for n in ("b", "c") if self.state(n) == "absent" and n not in self.busy()), None)
         if app and not self.paused:
-            self.under_way.append((self.send("LaunchGroup", app, "example.com/never"), "never", app))
+            image = self.choose.choice(("example.com/never", "example.com/fails")) if self.wider else "example.com/never"
+            self.under_way.append((self.send("LaunchGroup", app, image), "never", app))
             if self.choose.random() < 0.3:
                 self.call_beside("RemoveApp stop", app)
 
@@ -327,7 +371,7 @@ class Sequence:
             c.socket.close()
 
     def beside(self):
-        self.call_beside(self.choose.choice(list(MODEL)), self.choose.choice(NAMES))
+        self.call_beside(self.choose.choice(list(MODEL)), self.choose.choice(self.names))
 
     # What holds.
 
@@ -377,14 +421,14 @@ class Sequence:
 
     def step(self):
         kind = self.choose.random()
-        free = [n for n in NAMES if n not in self.busy()]
+        free = [n for n in self.names if n not in self.busy()]
         app = self.choose.choice(free or [None])
         if kind < 0.5 and app:
             self.call(self.choose.choice(list(MODEL)), app)
         elif kind < 0.6:
             self.beside()
         elif kind < 0.65 and app:
-            self.end_app(app, self.choose.choice(("signal", "end", *(["check"] if app in ACTIONS else []))))
+            self.end_app(app, self.choose.choice(("signal", "end", *(["check"] if app in self.actions else []))))
         elif kind < 0.69:
             self.pause()
         elif kind < 0.71:
@@ -403,7 +447,9 @@ class Sequence:
             self.settle()
 
     def run(self):
-        self.begin()
+        if not self.begin():
+            self.await_end()
+            return
         self.c = Connection(self.host, self.uuid)
         self.supervisor, self.leader = self.host.supervisor(self.uuid), self.host.leader(self.uuid)
         for _ in range(STEPS):
@@ -417,10 +463,17 @@ class Sequence:
             self.pause()
         stop = Connection(self.host, self.uuid)
         stop.socket.settimeout(patience(BOUND))
-        stop.send("Stop")
+        how = self.choose.choice(({}, {"timeoutUSec": 0}, None)) if self.wider else {}
+        self.log.append("stop: %s" % (how if how is not None else "by a call and a signal"))
+        stop.send("Stop", how or {})
+        if how is None:
+            os.kill(self.supervisor, signal.SIGTERM)
         for c, method, app in self.under_way:
             contains(ANY | {"PodEnds"}, answer_of(self.receive(c, "%s of app %s" % (method, app))), "%s of app %s" % (method, app))
         equal(answer_of(self.receive(stop, "Stop")), OK)
+        self.await_end()
+
+    def await_end(self):
         wait_for(lambda: self.host.state(self.uuid) == "exited", "the end of the pod")
 
 

@@ -297,6 +297,35 @@ def a_reexec_of_the_pods_systemd_does_not_count_the_time_of_a_pause(host):
 
 
 @case
+def the_time_for_a_delay_before_a_restart_is_extended_in_a_pause(host):
+    """Its launcher asks for an hour more than the delay, which a pause may outlast: what the supervisor sends is looked at."""
+    need_strace()
+    uuid = empty_pod(host)
+    settings = annotated(health_cmd="! test -e /out/bad", health_interval="100ms", health_retries="1", health_on_failure="restart",
+                         restart_delay="1min")
+    c, supervisor, leader = Connection(host, uuid), host.supervisor(uuid), host.leader(uuid)
+    c.call("AddApp", **adding("a", fetch(host), annotations=settings))
+    equal(c.call("StartApp", app="a"), {})
+    c.call("Exec", app="a", command=["touch", "/out/bad"])  # whose process the restart may end
+
+    def find_delay():
+        return next((p for p in children_of(leader) if "\0delay\0" in of_processes(lambda pid: read_text("/proc/%d/cmdline" % pid), [p]).get(p, "")), None)
+    delay = wait_for(find_delay, "the launcher that waits")
+    wait_at_rest(delay, supervisor, leader)
+    log = os.path.join(host.tmp, "strace.log")
+    p = subprocess.Popen(["strace", "-qq", "-s", "200", "-e", "trace=sendmsg", "-o", log, "-p", str(supervisor)])
+    try:
+        wait_for(lambda: tracer_of(supervisor) == p.pid, "that the supervisor is traced")
+        equal(c.call("Pause"), {})
+    finally:
+        p.terminate()
+        p.wait()
+    contains(read_text(log), "EXTEND_TIMEOUT_USEC=")
+    equal(c.call("Resume"), {})
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
 def output_is_logged_after_a_long_pause(host):
     """The journal of the pod accepts nothing during the pause."""
     if not LONG:

@@ -17,7 +17,8 @@
 struct AppTable;
 
 /* One app of a running pod, shared by all parts of the supervisor. Its address does not change until it is
- * removed. */
+ * removed. Its states are "place", "stop", "run", "check" and, in the parts that own them, AppWait; each has a table. What else is
+ * here are counts, what belongs to an execution, and what is recorded. */
 typedef struct AppInstance {
         struct AppTable *table;
         PodApp *manifest; /* of the pod manifest */
