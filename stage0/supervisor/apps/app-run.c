@@ -46,6 +46,7 @@ static const StateTransition transitions[_APP_RUN_MAX][_RUN_EVENT_MAX] = {
                                    [RUN_IS_GIVEN_UP] = {APP_RUN_GIVEN_UP, STATE_ONLY},
                                    [RUN_ENDED] = {APP_RUN_NONE, STATE_ONLY}},
                 [APP_RUN_EXECUTED] = {[RUN_ASKED_FOR] = {APP_RUN_BEGUN, STATE_ONLY},
+                                      [RUN_DELAY_ENDS] = {APP_RUN_EXECUTED, STATE_ONLY},
                                       [RUN_IS_EXECUTED] = {APP_RUN_EXECUTED, STATE_ONLY},
                                       [RUN_IS_NOT_EXECUTED] = {APP_RUN_BEGUN, STATE_ONLY},
                                       [RUN_IS_GIVEN_UP] = {APP_RUN_GIVEN_UP, STATE_ONLY},
