@@ -302,7 +302,7 @@ def the_time_for_a_delay_before_a_restart_is_extended_in_a_pause(host):
     need_strace()
     uuid = empty_pod(host)
     settings = annotated(health_cmd="! test -e /out/bad", health_interval="100ms", health_retries="1", health_on_failure="restart",
-                         restart_delay="1min")
+                         restart_delay="1min", start_timeout="2min")
     c, supervisor, leader = Connection(host, uuid), host.supervisor(uuid), host.leader(uuid)
     c.call("AddApp", **adding("a", fetch(host), annotations=settings))
     equal(c.call("StartApp", app="a"), {})
