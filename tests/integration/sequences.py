@@ -166,7 +166,7 @@ class Sequence:
         if method == "LaunchGroup":
             return {"apps": [self.adding(app, image)]}
         more = {"RemoveApp stop": {"stop": True}, "ReplaceApp": {"image": image, "imageID": self.ids[image]}, "UpdateApp": {"tasks": 60},
-                "Exec": {"command": ["true"]}, "SignalApp": {"signal": 28}}
+                "Exec": {"command": ["true"]}, "SignalApp": {"signal": 28}, "SignalApp kill": {"signal": 9}}
         return dict(more.get(method, {}), app=app)
 
     def send(self, method, app, image="example.com/one", c=None):
@@ -419,7 +419,23 @@ class Sequence:
         equal({name: (a["state"], a["imageName"]) for name, a in self.on_disk().items()},
               {name: (ON_DISK[state], image) for name, (state, image) in self.apps.items()}, "the apps on disk")
 
+    def storm(self):
+        """Calls that contradict each other, about one app, which the supervisor finds all at once."""
+        app = self.choose.choice(self.names)
+        self.log.append("storm")
+        os.kill(self.supervisor, signal.SIGSTOP)
+        try:
+            for _ in range(self.choose.randrange(2, 7)):
+                self.call_beside(self.choose.choice(("StartApp", "StopApp", "RestartApp", "SignalApp kill", "RemoveApp stop", "ReplaceApp")), app)
+                if self.choose.random() < 0.1 and not self.paused:
+                    self.reexecute()
+        finally:
+            os.kill(self.supervisor, signal.SIGCONT)
+
     def step(self):
+        if self.wider and self.choose.random() < 0.12:
+            self.storm()
+            return
         kind = self.choose.random()
         free = [n for n in self.names if n not in self.busy()]
         app = self.choose.choice(free or [None])
@@ -452,6 +468,9 @@ class Sequence:
             return
         self.c = Connection(self.host, self.uuid)
         self.supervisor, self.leader = self.host.supervisor(self.uuid), self.host.leader(self.uuid)
+        if self.wider:
+            for app in self.choose.sample([n for n in self.names if "/" not in n and self.state(n) == "absent"], 4):
+                self.call("LaunchGroup", app)
         for _ in range(STEPS):
             self.step()
         self.settle()

@@ -608,12 +608,13 @@ def a_stop_stops_an_app_that_is_being_started(host):
     c.call("AddApp", **adding("a", id))
     for i in range(20):
         other.send("StartApp", {"app": "a"})
+        for _ in range(2):
+            c.call("Describe")  # the call before is taken
         equal(c.call("StopApp", app="a"), {})
         state = c.state("a")
         started = answer(other)
-        contains(("created", "exited"), state if started == {} else c.state("a"), "the state after the stop, and %s" % (started,))
-        if c.state("a") == "running": # the stop came first
-            equal(c.call("StopApp", app="a"), {})
+        for seen in state, c.state("a"):
+            contains(("created", "exited"), seen, "the state after the stop, and %s" % (started,))
     host.acnspawn("stop", uuid).expect(0)
 
 
