@@ -88,7 +88,7 @@ class Sequence:
     def begin(self):
         """Starts the pod: without apps, or with one and another one that does not get ready by itself. The start does not wait for ever. Returns
         whether the pod goes on."""
-        if self.wider and self.choose.random() < 0.15:
+        if self.wider and self.choose.random() < 0.25:
             self.choose.choice((self.be_late, self.end_by_policy))()
             return False
         first = ["run", "--detach", "--exit-policy=never", "--name=" + self.name]
@@ -131,9 +131,9 @@ class Sequence:
         with contextlib.suppress(ConnectionError):
             c.send("SignalApp", {"app": "a", "signal": 9})
             c.receive()
-        if self.choose.random() < 0.5:
+        for parameters in self.choose.choice(((), ({},), ({"timeoutUSec": 0},))):
             with contextlib.suppress(OSError):
-                Connection(self.host, self.uuid).send("Stop")
+                Connection(self.host, self.uuid).send("Stop", parameters)
 
     def find_running(self):
         r = self.host.acnspawn("status", "--json=short", self.name)
@@ -146,7 +146,7 @@ class Sequence:
     def busy(self):
         """Apps of which calls are under way, and those that depend on them."""
         apps = {app for _, _, app in self.under_way}
-        return apps | ({"a", "a/n"} if apps & {"a", "a/n"} else set())
+        return apps.union(*(tied for tied in ({"a", "a/n"}, set(FATE)) if apps & tied))
 
     def below(self, app):
         return [n for n in self.apps if n.startswith(app + "/")]
@@ -243,7 +243,8 @@ class Sequence:
         return {a["name"]: a["state"] for a in self.c.call("Describe")["apps"]}
 
     def await_state(self, app, states):
-        wait_for(lambda: self.seen().get(app, "absent") in states, "app %s to be %s" % (app, " or ".join(states)))
+        wait_for(lambda: self.seen().get(app, "absent") in states,
+                 lambda: "app %s to be %s: %s" % (app, " or ".join(states), self.c.call("Describe")["apps"]))
         if app in self.apps:
             self.apps[app][0] = self.seen()[app]
 
@@ -488,11 +489,16 @@ class Sequence:
             self.pause()
         stop = Connection(self.host, self.uuid)
         stop.socket.settimeout(patience(BOUND))
-        how = self.choose.choice(({}, {"timeoutUSec": 0}, None)) if self.wider else {}
-        self.log.append("stop: %s" % (how if how is not None else "by a call and a signal"))
-        stop.send("Stop", how or {})
-        if how is None:
-            os.kill(self.supervisor, signal.SIGTERM)
+        kill = {"timeoutUSec": 0}
+        how, *more = self.choose.choice((({},), (kill,), ({}, {}), ({}, kill), (kill, {}), (kill, kill), ({}, "signal"))) if self.wider else ({},)
+        self.log.append("stop: %s" % ([how, *more],))
+        others = [Connection(self.host, self.uuid) for _ in more]
+        stop.send("Stop", how)
+        for c, parameters in zip(others, more):
+            if parameters == "signal":
+                os.kill(self.supervisor, signal.SIGTERM)
+            else:
+                c.send("Stop", parameters)
         for c, method, app in self.under_way:
             contains(ANY | {"PodEnds"}, answer_of(self.receive(c, "%s of app %s" % (method, app))), "%s of app %s" % (method, app))
         equal(answer_of(self.receive(stop, "Stop")), OK)

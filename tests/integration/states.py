@@ -170,6 +170,43 @@ def the_metadata_service_follows_each_change(host):
     host.acnspawn("stop", uuid).expect(0)
 
 
+def descendants_of(pid):
+    return [p for child in children_of(pid) for p in [child, *descendants_of(child)]]
+
+
+@case
+def a_check_that_fails_as_its_app_has_ended_does_not_count(host):
+    """The supervisor finds both at once, and may read the report of the check first."""
+    uuid, names = empty_pod(host), ["a%d" % i for i in range(4)]
+    id, c = fetch(host), Connection(host, uuid)
+    leader, supervisor = host.leader(uuid), host.supervisor(uuid)
+    check = "test -e /out/slow || exit 0; touch /out/checks; while :; do sleep 0.1; done"
+    settings = annotated(health_cmd=check, health_interval="100ms", health_retries="1", health_on_failure="restart", health_timeout="60s")
+    for n in names:
+        c.call("AddApp", **adding(n, id, annotations=settings))
+        equal(c.call("StartApp", app=n), {})
+        touch(host, uuid, n, "slow")
+        await_file(host, n, "checks")
+
+    def running(word):
+        return processes_where(lambda pid: word in read_text("/proc/%d/cmdline" % pid) and "/launch" not in read_text("/proc/%d/cmdline" % pid),
+                               descendants_of(leader))
+    checks, mains = running("/out/slow"), running("/out/up")
+    equal((len(checks), len(mains)), (4, 4))
+    os.kill(supervisor, signal.SIGSTOP)
+    try:
+        for pids in checks, mains:
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+            wait_for(lambda: all(has_ended(pid) for pid in pids), "their end")
+            wait_at_rest(leader)
+    finally:
+        os.kill(supervisor, signal.SIGCONT)
+    wait_for(lambda: all(c.state(n) == "exited" for n in names), lambda: "the ends of the apps: %s" % c.call("Describe")["apps"])
+    equal([app_of(c, n)["starts"] for n in names], [1] * len(names))
+    host.acnspawn("stop", uuid).expect(0)
+
+
 # --- Pauses ------------------------------------------------------------------------------------------------------------
 
 @case

@@ -272,8 +272,8 @@ static void on_checked(Supervisor *s, AppInstance *app, const LaunchEvent *event
 {
         HealthState before = app->health.state;
 
-        /* A check also fails because the app is being ended. An action on that would interfere with the end. */
-        if (supervisor_ends(s) || app_is_ending(app))
+        /* A check also fails because the app is being ended, or has ended by itself. An action on that would interfere with the end. */
+        if (supervisor_ends(s) || app_is_ending(app) || !admission_process_is_alive(app))
                 return;
         bool acts = app_life_checked(app, event) > 0;
 
