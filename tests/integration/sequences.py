@@ -101,7 +101,7 @@ class Sequence:
         self.log.append("begin with %s, restart %s, %s" % (image, restart, method))
         p = self.host.start(*first, "example.com/one", "--name=a", "---", image, "--name=b", "--restart=" + restart)
         self.uuid = wait_for(self.find_running, "the pod to run")
-        c = Connection(self.host, self.uuid)
+        c = wait_for(self.connect, "the pod to be served")  # its socket is bound before that
         c.socket.settimeout(patience(BOUND))
         wait_for(lambda: c.state("a") == "running", "app a to run")
         if method == "RestartApp":
@@ -139,6 +139,10 @@ class Sequence:
         r = self.host.acnspawn("status", "--json=short", self.name)
         found = json.loads(r.out) if r.rc == 0 else {"state": None}
         return found["uuid"] if found["state"] == "running" and os.path.exists(self.host.pod_dir(found["uuid"]) + "/interface") else None
+
+    def connect(self):
+        with contextlib.suppress(ConnectionRefusedError):
+            return Connection(self.host, self.uuid)
 
     def state(self, app):
         return self.apps.get(app, ("absent",))[0]
