@@ -22,7 +22,8 @@ import signal
 from pod_interface import *
 
 LONG = os.environ.get("ACNSPAWN_TEST_LONG") == "1"
-SEEDS = (1, 3)  # of the normal check
+WIDER = 100000  # from this seed on there are more kinds of apps, starts and ends: the sequences of those below stay what they were
+SEEDS = (1, 3, WIDER + 1)  # of the normal check
 KEPT = (2, 203)  # failed once
 STEPS = 30
 BOUND = 30         # seconds within which each call is answered
@@ -32,6 +33,9 @@ IMAGES = {"example.com/one": SCRIPT, "example.com/two": SCRIPT + "; :", "example
 NEVER = [{"name": "appc.io/executor/supports-systemd-notify", "value": "true"}]
 ACTIONS = {"h-restart": "restart", "h-stop": "stop"}  # apps with a health check, and what it does when it fails
 NAMES = ("a", "b", "c", *ACTIONS, "a/n")
+WIDER_ACTIONS = {**ACTIONS, "h-kill": "kill", "h-none": "none"}
+FATE = ("f", "g")  # one that fails ends the other
+WIDER_NAMES = (*NAMES, "h-kill", "h-none", *FATE)
 ON_DISK = {"created": "waiting", "running": "running", "exited": "ended"}
 RESTING = tuple(ON_DISK)
 
@@ -62,10 +66,16 @@ def answer_of(reply):
     return OK if "error" not in reply else reply["error"].replace(POD, "")
 
 
+def health_of(c, app):
+    return next(a.get("health") for a in c.call("Describe")["apps"] if a["name"] == app)
+
+
 class Sequence:
     def __init__(self, host, seed):
         self.host, self.seed, self.log, self.choose = host, seed, [], random.Random(seed)
         self.name = "s%d" % seed
+        self.wider = seed >= WIDER
+        self.names, self.actions = (WIDER_NAMES, WIDER_ACTIONS) if self.wider else (NAMES, ACTIONS)
         self.ids = {}
         for image, script in IMAGES.items():
             notes = NEVER if image == "example.com/never" else None
@@ -76,18 +86,22 @@ class Sequence:
         self.paused = False
 
     def begin(self):
-        """Starts the pod: without apps, or with one and another one that does not get ready by itself. The start does not wait for ever."""
+        """Starts the pod: without apps, or with one and another one that does not get ready by itself. The start does not wait for ever. Returns
+        whether the pod goes on."""
+        if self.wider and self.choose.random() < 0.25:
+            self.choose.choice((self.be_late, self.end_by_policy))()
+            return False
         first = ["run", "--detach", "--exit-policy=never", "--name=" + self.name]
         image = self.choose.choice(("", "", "example.com/never", "example.com/fails"))
         restart = self.choose.choice(("no", "on-failure"))
         method, more = self.choose.choice((("StopApp", {}), ("RemoveApp", {"stop": True}), ("RestartApp", {})))
         if not image:
             self.uuid = self.host.acnspawn(*first).expect(0).out.strip()
-            return
+            return True
         self.log.append("begin with %s, restart %s, %s" % (image, restart, method))
         p = self.host.start(*first, "example.com/one", "--name=a", "---", image, "--name=b", "--restart=" + restart)
         self.uuid = wait_for(self.find_running, "the pod to run")
-        c = Connection(self.host, self.uuid)
+        c = wait_for(self.connect, "the pod to be served")  # its socket is bound before that
         c.socket.settimeout(patience(BOUND))
         wait_for(lambda: c.state("a") == "running", "app a to run")
         if method == "RestartApp":
@@ -98,11 +112,37 @@ class Sequence:
         r = self.host.finish(p, patience(BOUND))
         equal(r.rc, 0, "the start of the pod: " + r.err)
         self.apps["a"] = ["running", "example.com/one"]
+        return True
+
+    def be_late(self):
+        """A pod that is not up in time ends, whatever its systemd does then."""
+        limit = self.choose.choice(("1ms", "100ms", "700ms"))
+        self.log.append("be late, after " + limit)
+        r = self.host.acnspawn("run", "--detach", "--name=" + self.name, "--ready-timeout=" + limit, "example.com/never", "--name=a")
+        contains(r.err, "was not ready in time")
+        r = self.host.acnspawn("status", "--json=short", self.name)
+        self.uuid = json.loads(r.out)["uuid"] if r.rc == 0 else None  # it was removed, as nothing of it has run
+
+    def end_by_policy(self):
+        self.log.append("end by policy")
+        self.uuid = self.host.detach("--name=" + self.name, "--exit-policy=any", "example.com/one", "--name=a")
+        c = Connection(self.host, self.uuid)
+        c.socket.settimeout(patience(BOUND))
+        with contextlib.suppress(ConnectionError):
+            c.send("SignalApp", {"app": "a", "signal": 9})
+            c.receive()
+        for parameters in self.choose.choice(((), ({},), ({"timeoutUSec": 0},))):
+            with contextlib.suppress(OSError):
+                Connection(self.host, self.uuid).send("Stop", parameters)
 
     def find_running(self):
         r = self.host.acnspawn("status", "--json=short", self.name)
         found = json.loads(r.out) if r.rc == 0 else {"state": None}
         return found["uuid"] if found["state"] == "running" and os.path.exists(self.host.pod_dir(found["uuid"]) + "/interface") else None
+
+    def connect(self):
+        with contextlib.suppress(ConnectionRefusedError):
+            return Connection(self.host, self.uuid)
 
     def state(self, app):
         return self.apps.get(app, ("absent",))[0]
@@ -110,7 +150,7 @@ class Sequence:
     def busy(self):
         """Apps of which calls are under way, and those that depend on them."""
         apps = {app for _, _, app in self.under_way}
-        return apps | ({"a", "a/n"} if apps & {"a", "a/n"} else set())
+        return apps.union(*(tied for tied in ({"a", "a/n"}, set(FATE)) if apps & tied))
 
     def below(self, app):
         return [n for n in self.apps if n.startswith(app + "/")]
@@ -119,8 +159,8 @@ class Sequence:
 
     def adding(self, app, image):
         parent, _, name = app.rpartition("/")
-        settings = {"health-cmd": "! test -e /out/bad", "health-interval": "100ms", "health-retries": "1",
-                    "health-on-failure": ACTIONS[app]} if app in ACTIONS else {}
+        settings = {"health-cmd": "! test -e /out/bad", "health-interval": "100ms", "health-retries": "2" if app == "h-none" else "1",
+                    "health-on-failure": self.actions[app]} if app in self.actions else {"fate-group": "fate"} if app in FATE else {}
         notes = [{"name": "acnspawn/" + k, "value": v} for k, v in settings.items()]
         return dict({"definition": {"apps": [{"image": image, "name": name, "annotations": notes}]}, "imageID": self.ids[image]},
                     **({"parent": parent} if parent else {}))
@@ -131,7 +171,7 @@ class Sequence:
         if method == "LaunchGroup":
             return {"apps": [self.adding(app, image)]}
         more = {"RemoveApp stop": {"stop": True}, "ReplaceApp": {"image": image, "imageID": self.ids[image]}, "UpdateApp": {"tasks": 60},
-                "Exec": {"command": ["true"]}, "SignalApp": {"signal": 28}}
+                "Exec": {"command": ["true"]}, "SignalApp": {"signal": 28}, "SignalApp kill": {"signal": 9}}
         return dict(more.get(method, {}), app=app)
 
     def send(self, method, app, image="example.com/one", c=None):
@@ -207,7 +247,8 @@ class Sequence:
         return {a["name"]: a["state"] for a in self.c.call("Describe")["apps"]}
 
     def await_state(self, app, states):
-        wait_for(lambda: self.seen().get(app, "absent") in states, "app %s to be %s" % (app, " or ".join(states)))
+        wait_for(lambda: self.seen().get(app, "absent") in states,
+                 lambda: "app %s to be %s: %s" % (app, " or ".join(states), self.c.call("Describe")["apps"]))
         if app in self.apps:
             self.apps[app][0] = self.seen()[app]
 
@@ -258,7 +299,12 @@ class Sequence:
             # The end of the app may end this process, too, once the file is there.
             r = self.c.call("Exec", app=app, command=["touch", name])
             contains((0, None), r.get("exitStatus") if isinstance(r, dict) else r, "the exit status of touch: %s" % (r,))
-        if how == "check" and ACTIONS[app] == "restart":
+        if how == "check" and self.actions[app] == "none":
+            self.await_health(app, "unhealthy")
+            equal(self.c.call("Exec", app=app, command=["rm", "/out/bad"]).get("exitStatus"), 0)
+            self.await_health(app, "healthy")
+            return
+        if how == "check" and self.actions[app] == "restart":
             wait_for(lambda: self.starts(app) > starts and self.seen()[app] == "running", "app %s to be restarted" % app)
             return
         self.await_state(app, ("exited",))
@@ -266,9 +312,12 @@ class Sequence:
         # An app that is not ready when it ends counts as such.
         if how != "check":
             contains(("exited", "signal", "not-ready"), status["cause"], "the cause of the end")
-        for n in self.below(app):
+        for n in [*self.below(app), *(FATE if app in FATE else ())]:
             if self.state(n) == "running":
                 self.await_state(n, ("exited",))
+
+    def await_health(self, app, health):
+        wait_for(lambda: health_of(self.c, app) == health, "app %s to be %s" % (app, health))
 
     def starts(self, app):
         return next(a["starts"] for a in self.c.call("Describe")["apps"] if a["name"] == app)
@@ -315,7 +364,8 @@ class Sequence:
         """A launch that does not get ready, whose client leaves later, or whose app is removed."""
         app = next((n for n in ("b", "c") if self.state(n) == "absent" and n not in self.busy()), None)
         if app and not self.paused:
-            self.under_way.append((self.send("LaunchGroup", app, "example.com/never"), "never", app))
+            image = self.choose.choice(("example.com/never", "example.com/fails")) if self.wider else "example.com/never"
+            self.under_way.append((self.send("LaunchGroup", app, image), "never", app))
             if self.choose.random() < 0.3:
                 self.call_beside("RemoveApp stop", app)
 
@@ -327,7 +377,7 @@ class Sequence:
             c.socket.close()
 
     def beside(self):
-        self.call_beside(self.choose.choice(list(MODEL)), self.choose.choice(NAMES))
+        self.call_beside(self.choose.choice(list(MODEL)), self.choose.choice(self.names))
 
     # What holds.
 
@@ -366,25 +416,45 @@ class Sequence:
         """Nothing is under way that was asked for by a client that has left: nothing changes, and the apps are those on disk."""
         before = self.seen()
         return at_rest(self.supervisor, self.leader) and self.seen() == before and all(s in RESTING for s in before.values()) and self.disk_states() == {
-            name: ON_DISK[state] for name, state in before.items()}
+            name: self.expected_on_disk(name, state) for name, state in before.items()}
 
     def disk_states(self):
         return {name: a["state"] for name, a in self.on_disk().items()}
 
     def agree(self):
         equal({name: (a["state"], a["imageName"]) for name, a in self.on_disk().items()},
-              {name: (ON_DISK[state], image) for name, (state, image) in self.apps.items()}, "the apps on disk")
+              {name: (self.expected_on_disk(name, state), image) for name, (state, image) in self.apps.items()}, "the apps on disk")
+
+    def expected_on_disk(self, name, state):
+        # The first start of an app was cancelled before its first launcher: its unit has ended, and it has not run.
+        return "waiting" if state == "exited" and self.starts(name) == 0 and self.disk_states().get(name) == "waiting" else ON_DISK[state]
+
+    def storm(self):
+        """Calls that contradict each other, about one app, which the supervisor finds all at once."""
+        app = self.choose.choice(self.names)
+        self.log.append("storm")
+        os.kill(self.supervisor, signal.SIGSTOP)
+        try:
+            for _ in range(self.choose.randrange(2, 7)):
+                self.call_beside(self.choose.choice(("StartApp", "StopApp", "RestartApp", "SignalApp kill", "RemoveApp stop", "ReplaceApp")), app)
+                if self.choose.random() < 0.1 and not self.paused:
+                    self.reexecute()
+        finally:
+            os.kill(self.supervisor, signal.SIGCONT)
 
     def step(self):
+        if self.wider and self.choose.random() < 0.12:
+            self.storm()
+            return
         kind = self.choose.random()
-        free = [n for n in NAMES if n not in self.busy()]
+        free = [n for n in self.names if n not in self.busy()]
         app = self.choose.choice(free or [None])
         if kind < 0.5 and app:
             self.call(self.choose.choice(list(MODEL)), app)
         elif kind < 0.6:
             self.beside()
         elif kind < 0.65 and app:
-            self.end_app(app, self.choose.choice(("signal", "end", *(["check"] if app in ACTIONS else []))))
+            self.end_app(app, self.choose.choice(("signal", "end", *(["check"] if app in self.actions else []))))
         elif kind < 0.69:
             self.pause()
         elif kind < 0.71:
@@ -403,9 +473,15 @@ class Sequence:
             self.settle()
 
     def run(self):
-        self.begin()
+        if not self.begin():
+            if self.uuid:
+                self.await_end()
+            return
         self.c = Connection(self.host, self.uuid)
         self.supervisor, self.leader = self.host.supervisor(self.uuid), self.host.leader(self.uuid)
+        if self.wider:
+            for app in self.choose.sample([n for n in self.names if "/" not in n and self.state(n) == "absent"], 4):
+                self.call("LaunchGroup", app)
         for _ in range(STEPS):
             self.step()
         self.settle()
@@ -417,10 +493,22 @@ class Sequence:
             self.pause()
         stop = Connection(self.host, self.uuid)
         stop.socket.settimeout(patience(BOUND))
-        stop.send("Stop")
+        kill = {"timeoutUSec": 0}
+        how, *more = self.choose.choice((({},), (kill,), ({}, {}), ({}, kill), (kill, {}), (kill, kill), ({}, "signal"))) if self.wider else ({},)
+        self.log.append("stop: %s" % ([how, *more],))
+        others = [Connection(self.host, self.uuid) for _ in more]
+        stop.send("Stop", how)
+        for c, parameters in zip(others, more):
+            if parameters == "signal":
+                os.kill(self.supervisor, signal.SIGTERM)
+            else:
+                c.send("Stop", parameters)
         for c, method, app in self.under_way:
             contains(ANY | {"PodEnds"}, answer_of(self.receive(c, "%s of app %s" % (method, app))), "%s of app %s" % (method, app))
         equal(answer_of(self.receive(stop, "Stop")), OK)
+        self.await_end()
+
+    def await_end(self):
         wait_for(lambda: self.host.state(self.uuid) == "exited", "the end of the pod")
 
 
@@ -430,7 +518,8 @@ def try_sequence(host, seed):
         s.run()
     except Exception as e:
         fail("seed %d: %s; before: %s" % (seed, e, "; ".join(s.log[-25:])))
-    host.acnspawn("rm", s.uuid).expect(0)
+    if s.uuid:
+        host.acnspawn("rm", s.uuid).expect(0)
 
 
 @case

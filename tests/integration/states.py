@@ -170,6 +170,43 @@ def the_metadata_service_follows_each_change(host):
     host.acnspawn("stop", uuid).expect(0)
 
 
+def descendants_of(pid):
+    return [p for child in children_of(pid) for p in [child, *descendants_of(child)]]
+
+
+@case
+def a_check_that_fails_as_its_app_has_ended_does_not_count(host):
+    """The supervisor finds both at once, and may read the report of the check first."""
+    uuid, names = empty_pod(host), ["a%d" % i for i in range(4)]
+    id, c = fetch(host), Connection(host, uuid)
+    leader, supervisor = host.leader(uuid), host.supervisor(uuid)
+    check = "test -e /out/slow || exit 0; touch /out/checks; while :; do sleep 0.1; done"
+    settings = annotated(health_cmd=check, health_interval="100ms", health_retries="1", health_on_failure="restart", health_timeout="60s")
+    for n in names:
+        c.call("AddApp", **adding(n, id, annotations=settings))
+        equal(c.call("StartApp", app=n), {})
+        touch(host, uuid, n, "slow")
+        await_file(host, n, "checks")
+
+    def running(word):
+        return processes_where(lambda pid: word in read_text("/proc/%d/cmdline" % pid) and "/launch" not in read_text("/proc/%d/cmdline" % pid),
+                               descendants_of(leader))
+    checks, mains = running("/out/slow"), running("/out/up")
+    equal((len(checks), len(mains)), (4, 4))
+    os.kill(supervisor, signal.SIGSTOP)
+    try:
+        for pids in checks, mains:
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+            wait_for(lambda: all(has_ended(pid) for pid in pids), "their end")
+            wait_at_rest(leader)
+    finally:
+        os.kill(supervisor, signal.SIGCONT)
+    wait_for(lambda: all(c.state(n) == "exited" for n in names), lambda: "the ends of the apps: %s" % c.call("Describe")["apps"])
+    equal([app_of(c, n)["starts"] for n in names], [1] * len(names))
+    host.acnspawn("stop", uuid).expect(0)
+
+
 # --- Pauses ------------------------------------------------------------------------------------------------------------
 
 @case
@@ -264,6 +301,64 @@ def timeouts_of_handlers_and_of_a_run_stop_while_a_pod_is_paused(host):
     found = host.app_status(uuid, "c")
     equal((found["exitStatus"], found["cause"]), (7, "exited"))
     equal((c.state("a"), app_of(c, "a")["starts"], host.app_status(uuid, "b")["cause"]), ("running", 1, "exited"))
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def a_reexec_of_the_pods_systemd_does_not_count_the_time_of_a_pause(host):
+    """An app with a limit of its run time, and one that a call gives more time to stop than its unit."""
+    limit = patience(2.5)
+    uuid = empty_pod(host)
+    id, drains = fetch(host, "touch /out/up; while ! test -e /out/end; do sleep 0.05; done; exit 7"), fetch(host, DRAINS, "example.com/drains")
+    c, limited = Connection(host, uuid), "%dms" % (limit * 1000)
+    c.call("AddApp", **adding("a", id, annotations=annotated(max_runtime=limited)))
+    c.call("AddApp", **adding("b", drains, "example.com/drains", annotations=annotated(stop_timeout=limited)))
+    equal(c.call("StartApp", app="b"), {})
+    await_file(host, "b", "up")
+    stop = send_call(host, uuid, "StopApp", app="b", timeoutUSec=int(60e6))
+    await_file(host, "b", "stopping")
+    equal(c.call("StartApp", app="a"), {})
+    await_file(host, "a", "up")
+    equal(c.call("Pause"), {})
+    time.sleep(limit + 0.5)
+    equal(c.call("Resume"), {})
+    reexecute(host.leader(uuid))
+    for app in "a", "b":
+        touch(host, uuid, app, "end")
+    equal(answer(stop), {})
+    wait_for(lambda: c.state("a") == "exited", "the end of app a")
+    for app, status in ("a", 7), ("b", 0):
+        found = host.app_status(uuid, app)
+        equal((found["exitStatus"], found["cause"]), (status, "exited"), app)
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def the_time_for_a_delay_before_a_restart_is_extended_in_a_pause(host):
+    """Its launcher asks for an hour more than the delay, which a pause may outlast: what the supervisor sends is looked at."""
+    need_strace()
+    uuid = empty_pod(host)
+    settings = annotated(health_cmd="! test -e /out/bad", health_interval="100ms", health_retries="1", health_on_failure="restart",
+                         restart_delay="1min", start_timeout="2min")
+    c, supervisor, leader = Connection(host, uuid), host.supervisor(uuid), host.leader(uuid)
+    c.call("AddApp", **adding("a", fetch(host), annotations=settings))
+    equal(c.call("StartApp", app="a"), {})
+    c.call("Exec", app="a", command=["touch", "/out/bad"])  # whose process the restart may end
+
+    def find_delay():
+        return next((p for p in children_of(leader) if "\0delay\0" in of_processes(lambda pid: read_text("/proc/%d/cmdline" % pid), [p]).get(p, "")), None)
+    delay = wait_for(find_delay, "the launcher that waits")
+    wait_at_rest(delay, supervisor, leader)
+    log = os.path.join(host.tmp, "strace.log")
+    p = subprocess.Popen(["strace", "-qq", "-s", "200", "-e", "trace=sendmsg", "-o", log, "-p", str(supervisor)])
+    try:
+        wait_for(lambda: tracer_of(supervisor) == p.pid, "that the supervisor is traced")
+        equal(c.call("Pause"), {})
+    finally:
+        p.terminate()
+        p.wait()
+    contains(read_text(log), "EXTEND_TIMEOUT_USEC=")
+    equal(c.call("Resume"), {})
     host.acnspawn("stop", uuid).expect(0)
 
 
@@ -550,12 +645,13 @@ def a_stop_stops_an_app_that_is_being_started(host):
     c.call("AddApp", **adding("a", id))
     for i in range(20):
         other.send("StartApp", {"app": "a"})
+        for _ in range(2):
+            c.call("Describe")  # the call before is taken
         equal(c.call("StopApp", app="a"), {})
         state = c.state("a")
         started = answer(other)
-        contains(("created", "exited"), state if started == {} else c.state("a"), "the state after the stop, and %s" % (started,))
-        if c.state("a") == "running": # the stop came first
-            equal(c.call("StopApp", app="a"), {})
+        for seen in state, c.state("a"):
+            contains(("created", "exited"), seen, "the state after the stop, and %s" % (started,))
     host.acnspawn("stop", uuid).expect(0)
 
 
@@ -741,6 +837,30 @@ def an_app_is_killed_in_time_without_the_connection(host):
     with within(20, "the stop"):
         equal(answer(stop), {})
     equal(c.state("a"), "exited")
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def a_kill_that_is_lost_with_the_connection_is_repeated(host):
+    """The pod's systemd executes itself again before it reads the request to kill an app that does not stop in the time of the call."""
+    uuid = empty_pod(host)
+    id = fetch(host, "trap ': >/out/stopping' TERM; touch /out/up; while :; do sleep 0.05; done", "example.com/ignores")
+    c, leader = Connection(host, uuid), host.leader(uuid)
+    c.call("AddApp", **adding("a", id, "example.com/ignores", annotations=annotated(stop_timeout="10min")))
+    equal(c.call("StartApp", app="a"), {})
+    await_file(host, "a", "up")
+    limit = patience(1.5)
+    stop = send_call(host, uuid, "StopApp", app="a", timeoutUSec=int(limit * 1e6))
+    await_file(host, "a", "stopping")
+    os.kill(leader, signal.SIGSTOP)
+    try:
+        true(not is_answered(stop, limit + 0.5), "it is up, and the request to kill it was sent")
+        os.kill(leader, signal.SIGTERM)
+    finally:
+        os.kill(leader, signal.SIGCONT)
+    with within(20, "the stop"):
+        equal(answer(stop), {})
+    equal((c.state("a"), host.app_status(uuid, "a")["signal"]), ("exited", 9))
     host.acnspawn("stop", uuid).expect(0)
 
 

@@ -396,7 +396,7 @@ TEST(health)
         f.app.settings.health.retries = 2;
         f.app.settings.health.action = HEALTH_KILL;
         run(&f, 1000);
-        ASSERT_TRUE(f.app.has_health);
+        ASSERT_EQ(f.app.check, CHECK_STARTING);
         bad.counts = false;
         for (unsigned i = 0; i < 5; i++)
                 ASSERT_EQ(app_life_checked(&f.app, &bad), 0);

@@ -22,7 +22,9 @@ static int write_records(const AppInstance *a)
 {
         int r = app_status_write(a->table->status_fd, a->name, &a->status);
 
-        return r >= 0 && a->has_health ? health_status_write(a->table->status_fd, a->name, &a->health) : r;
+        return r >= 0 && a->check != CHECK_NONE
+                               ? health_status_write(a->table->status_fd, a->name, &a->health)
+                               : r;
 }
 
 static void on_retry(void *userdata)
@@ -128,9 +130,9 @@ void app_life_begin_phase(AppInstance *a, LaunchPhase phase)
         bool first = app_life_is_first_phase(a, phase);
 
         if (first)
-                a->stop = STOP_NONE;
+                app_stop_handle(a, APP_BEGINS_ANEW);
         if (phase == LAUNCH_DELAY || phase == LAUNCH_PRE_START || phase == LAUNCH_MAIN)
-                a->begun = true;
+                app_run_handle(a, RUN_ASKED_FOR);
         if (first && a->status.starts > 0)
                 a->oom_kills = count_oom_kills(a);
         if (phase == LAUNCH_PRE_START) {
@@ -169,7 +171,7 @@ void app_life_starts(AppInstance *a)
 {
         a->status.consecutive_starts = earlier_starts(a) + 1;
         a->status.restarting = true;
-        a->delayed = false;
+        app_run_handle(a, RUN_DELAY_ENDS);
         save(a);
 }
 
@@ -247,7 +249,7 @@ static void begin_health(AppInstance *a)
         health_status_done(&a->health);
         a->health = (HealthStatus){.last.exit_status = -1};
         a->healthy_usec = 0;
-        a->has_health = true;
+        (void) app_check_handle(a, CHECKED_APP_BEGINS);
         save_health(a);
 }
 
@@ -320,14 +322,21 @@ static void reset_restarts(AppInstance *a)
         save(a);
 }
 
+static CheckEvent count_failure(AppInstance *a, const LaunchEvent *event)
+{
+        const HealthCheck *check = &a->settings.health;
+
+        if (!event->counts || ++a->health.failures < check->retries)
+                return CHECK_FAILED;
+        return check->action == HEALTH_NONE ? FAILED_TOO_OFTEN : ACTION_DUE;
+}
+
 /* A check may have failed because the app ended; a result for an earlier execution is not taken. */
 int app_life_checked(AppInstance *a, const LaunchEvent *event)
 {
-        const HealthCheck *check = &a->settings.health;
         HealthStatus *h = &a->health;
-        bool act = false;
 
-        if (!a->has_health ||
+        if (a->check == CHECK_NONE ||
             (event->number == 0 ? a->status.state != APP_RUNNING : event->number != app_life_checkable(a)))
                 return 0;
         h->last = (HandlerStatus){.ran = true,
@@ -339,23 +348,17 @@ int app_life_checked(AppInstance *a, const LaunchEvent *event)
         bool good = event->exit_status == 0 && !event->timed_out;
         a->healthy_usec = !good ? 0 : a->healthy_usec ?: now_usec(CLOCK_MONOTONIC);
         if (good) {
-                h->state = HEALTH_HEALTHY;
                 h->failures = 0;
                 reset_restarts(a);
-        } else if (event->counts && ++h->failures >= check->retries) {
-                h->state = HEALTH_UNHEALTHY;
-                act = check->action != HEALTH_NONE && !h->action_sent;
-                h->action_sent = h->action_sent || act;
         }
+        bool acts = app_check_handle(a, good ? CHECK_PASSED : count_failure(a, event));
         save_health(a);
-        return act;
+        return acts;
 }
 
 void app_life_action_failed(AppInstance *a)
 {
-        if (!a->has_health)
-                return;
-        a->health.action_sent = false;
+        (void) app_check_handle(a, ACTION_FAILED);
         save_health(a);
 }
 
@@ -457,15 +460,15 @@ static void add_health(AppInstance *a)
         _cleanup_free_ char *before = NULL;
         AppStatus *s = &a->status;
 
-        if (s->readiness == READINESS_NONE || !a->has_health)
+        if (s->readiness == READINESS_NONE || a->check == CHECK_NONE)
                 return;
-        if (h->action_sent)
+        if (a->check == CHECK_ACTS)
                 s->cause = CAUSE_UNHEALTHY;
         if (s->cause != CAUSE_UNHEALTHY && s->cause != CAUSE_NOT_READY)
                 return;
         before = TAKE_PTR(s->message);
         if (xasprintf(&s->message, "%s%s%s",
-                      h->action_sent ? "Its health check failed too often" : before ?: "",
+                      a->check == CHECK_ACTS ? "Its health check failed too often" : before ?: "",
                       h->message ? "; the check says: " : "", h->message ?: "") < 0)
                 s->message = NULL;
 }
@@ -515,10 +518,11 @@ bool app_life_ended(AppInstance *a, const MainEnd *end)
 {
         AppStatus *s = &a->status;
 
-        if (!a->begun && !(s->state == APP_WAITING && s->cause == CAUSE_NONE &&
-                           (end->known || !(isempty(end->result) || streq(end->result, "success")))))
+        if (a->run == APP_RUN_NONE &&
+            !(s->state == APP_WAITING && s->cause == CAUSE_NONE &&
+              (end->known || !(isempty(end->result) || streq(end->result, "success")))))
                 return false;
-        a->begun = a->given_up = false;
+        app_run_handle(a, RUN_ENDED);
         app_life_take_report(a);
         s->restarting = false;
         if (s->state != APP_ENDED && s->state != APP_POST_STOP)

@@ -145,9 +145,10 @@ int app_table_change(AppInstance *a, PodApp *manifest, Error *e)
         a->status = app_status_initial();
         health_status_done(&a->health);
         a->health = (HealthStatus){};
+        (void) app_check_handle(a, CHECKED_APP_GONE);
         a->report_fd = safe_close(a->report_fd);
-        a->stop = STOP_NONE;
-        a->has_health = a->begun = a->given_up = a->executed = false;
+        app_stop_handle(a, APP_BEGINS_ANEW);
+        app_run_handle(a, RUN_ENDED);
         a->oom_kills = 0;
         app_life_reset(a);
         return 0;

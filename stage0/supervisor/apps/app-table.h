@@ -4,7 +4,11 @@
 /* app-table.c: the apps of a running pod. */
 
 #include "schema/settings.h"
+#include "stage0/supervisor/apps/app-check.h"
+#include "stage0/supervisor/apps/app-place.h"
+#include "stage0/supervisor/apps/app-run.h"
 #include "stage0/supervisor/apps/app-sockets.h"
+#include "stage0/supervisor/apps/app-stop.h"
 #include "stage0/supervisor/apps/exit-policy.h"
 #include "stage0/supervisor/apps/pod-pause.h"
 #include "stage0/supervisor/run-internal.h"
@@ -13,7 +17,8 @@
 struct AppTable;
 
 /* One app of a running pod, shared by all parts of the supervisor. Its address does not change until it is
- * removed. */
+ * removed. Its states are "place", "stop", "run", "check" and, in the parts that own them, AppWait; each has a table. What else is
+ * here are counts, what belongs to an execution, and what is recorded. */
 typedef struct AppInstance {
         struct AppTable *table;
         PodApp *manifest; /* of the pod manifest */
@@ -28,24 +33,20 @@ typedef struct AppInstance {
         struct AppCall *start; /* the start that a failing health check ends; or NULL */
         unsigned n_updates;    /* calls that change limits of the app, not recorded yet */
         uint64_t n_updated;    /* recorded changes of its limits */
-        bool given_up;         /* systemd cannot signal it, and does not wait for its end */
-        bool executed;         /* the launcher has executed the app */
-        dev_t root; /* device of its root overlay, if its processes can move to other cgroups; or 0 */
-        bool removing, removed; /* nothing can be done to it any more */
-        const char *change; /* "adding", "replacing", or "launching" with its group: nothing can be done to it now; NULL: none */
-        bool fate_spread;    /* the failure of this app has stopped its fate group */
-        StopReason stop;     /* why it is being stopped, or was */
-        char **volumes;      /* of the pod, that came with the app and go with it; NULL: none */
-        AppStatus status;    /* this and the next ones: app-life.c */
-        HealthStatus health; /* of an app with a health check, once it was started */
-        bool has_health;
-        bool is_behind; /* the last status or health is not on disk: on_retry() writes it */
+        dev_t root;       /* device of its root overlay, if its processes can move to other cgroups; or 0 */
+        AppPlace place;   /* app-place.c */
+        StopReason stop;  /* why it is being stopped, or was: app-stop.c */
+        bool fate_spread; /* the failure of this app has stopped its fate group */
+        char **volumes;   /* of the pod, that came with the app and go with it; NULL: none */
+        AppStatus status; /* this and the next ones: app-life.c */
+        CheckState check; /* app-check.c */
+        HealthStatus health; /* unless that is CHECK_NONE */
+        bool is_behind;      /* the last status or health is not on disk: on_retry() writes it */
         /* CLOCK_MONOTONIC: since when all checks have succeeded. 0: the last one has failed */
         uint64_t healthy_usec;
-        bool begun;         /* launchers of an execution have asked for something, and it has not ended */
-        bool delayed;       /* the launcher waits before the start, or was stopped while it did */
-        int report_fd;      /* memory that is shared with the launcher of the app; or -EBADF */
-        uint64_t oom_kills; /* in the app's cgroup before this execution */
+        AppRun run;                  /* app-run.c */
+        int report_fd;               /* memory that is shared with the launcher of the app; or -EBADF */
+        uint64_t oom_kills;          /* in the app's cgroup before this execution */
         struct Execution *execution; /* admission.c */
         struct ControlApi *
                         control; /* control-api.c; NULL: the app has no control API, or has not started yet */

@@ -218,6 +218,11 @@ int pod_timer_new(PodPause *x, sd_event *event, uint64_t usec, void (*function)(
         return 0;
 }
 
+bool pod_timer_has_expired(const PodTimer *t)
+{
+        return t && t->due_usec == 0;
+}
+
 PodTimer *pod_timer_free(PodTimer *t)
 {
         if (!t)

@@ -29,4 +29,6 @@ typedef struct PodTimer PodTimer;
 int pod_timer_new(PodPause *x, sd_event *event, uint64_t usec, void (*function)(void *userdata),
                   void *userdata, PodTimer **ret);
 int pod_timer_set(PodTimer *t, uint64_t usec);
+/* True if FUNCTION was called, and the timer was not set again since. T may be NULL. */
+bool pod_timer_has_expired(const PodTimer *t);
 PodTimer *pod_timer_free(PodTimer *t); /* NULL is fine */

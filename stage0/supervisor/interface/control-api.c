@@ -473,7 +473,7 @@ static int wait_for_end(VarlinkCall *call, json_object *parameters, void *userda
 
 static void answer_waiters(ControlApi *c, const AppInstance *app)
 {
-        bool gone = app->removed || app->removing;
+        bool gone = app_is_leaving(app);
 
         if (!gone && !has_ended(c, app))
                 return;

@@ -46,7 +46,7 @@ static void stop_app(const ControlSession *s)
 
         if (!app || s->ended) /* not by the state of the unit, which may not be known yet */
                 return;
-        app->stop = STOP_REQUESTED;
+        app_stop_handle(app, STOP_ASKED);
         int r = l ? manager_link_run(l, "StopUnit", app->units[0].name, NULL, NULL) : 0;
         if (r < 0 && r != -ENOTCONN && r != -ECONNRESET)
                 log_warning("App %s, whose client has disconnected, cannot be stopped: %s.", s->path,

@@ -20,8 +20,8 @@ const char *interface_app_state(const Interface *i, const AppInstance *a)
 {
         const PodUnit *u = &a->units[0];
 
-        if (a->removed || a->removing)
-                return a->removed ? "removed" : "removing";
+        if (app_is_leaving(a))
+                return a->place == PLACE_REMOVED ? "removed" : "removing";
         if (!u->known || (u->life == UNIT_DOWN && !u->was_up))
                 return "created";
         if (u->life != UNIT_UP)
@@ -64,7 +64,7 @@ static int add_status(json_object *o, const AppStatus *s, const HealthStatus *he
 bool interface_task_is_lost(const Interface *i, const AppInstance *app)
 {
         return i->ended && i->pod->config.exit_policy == EXIT_ON_TASKS && app->status.starts == 0 &&
-               !app->removed && !app->removing;
+               !app_is_leaving(app);
 }
 
 static int add_task(json_object *o, const Interface *i, const AppInstance *app, const char *state)
@@ -94,7 +94,7 @@ json_object *interface_app_json(const Interface *i, const AppInstance *app)
         if (r >= 0 && app->manifest->image_name)
                 r = json_member_add_text(o, "image", app->manifest->image_name);
         if (r >= 0)
-                r = add_status(o, &app->status, app->has_health ? &app->health : NULL,
+                r = add_status(o, &app->status, app->check != CHECK_NONE ? &app->health : NULL,
                                streq(state, "exited"));
         if (r >= 0)
                 r = add_task(o, i, app, state);
@@ -144,7 +144,7 @@ AppInstance *interface_find_app(const Interface *i, const char *name)
 {
         AppInstance *app = app_table_find(i->apps, name);
 
-        return app && !streq_ptr(app->change, "adding") ? app : NULL;
+        return app && app->place != PLACE_ADDING ? app : NULL;
 }
 
 int interface_begin(Interface *i, VarlinkCall *call, json_object *parameters, bool starts,
@@ -154,17 +154,17 @@ int interface_begin(Interface *i, VarlinkCall *call, json_object *parameters, bo
         AppInstance *app = app_table_find(i->apps, name ?: "");
         int r;
 
-        if (!app || app->removing)
+        if (!app || app_is_leaving(app))
                 r = interface_reply_error(call, "org.acnspawn.Pod.NoSuchApp", "app", name, NULL, NULL);
         else if (starts && i->ops.ends(i->userdata))
                 r = interface_reply_error(call, "org.acnspawn.Pod.PodEnds", NULL, NULL, NULL, NULL);
         else if (interface_pod_is_paused(i))
                 r = interface_reply_error(call, "org.acnspawn.Pod.PodPaused", NULL, NULL, NULL, NULL);
-        else if ((app->change &&
+        else if ((app_change_of(app) &&
                   (method != interface_replace_app || !i->ops.may_supersede(i->userdata, app))) ||
                  (starts && i->ops.removes(i->userdata, app)))
                 r = interface_reply_error(call, "org.acnspawn.Pod.WrongState", "app", name, "state",
-                                          app->change ?: "removing");
+                                          app_change_of(app) ?: "removing");
         else if (!app->units[0].known || !i->ops.manager(i->userdata))
                 r = interface_defer(i, call, parameters, method);
         else {
@@ -311,8 +311,8 @@ void interface_executed(Interface *i, AppInstance *app, StartStep step)
         bool good = i && was_executed(app);
         AppCall *done = NULL;
 
-        app->executed = step == START_LAUNCHER_GONE && good;
-        if (app->executed && streq(interface_app_state(i, app), "running"))
+        app_run_handle(app, step == START_LAUNCHER_GONE && good ? RUN_IS_EXECUTED : RUN_IS_NOT_EXECUTED);
+        if (app->run == APP_RUN_EXECUTED && streq(interface_app_state(i, app), "running"))
                 interface_changed(i, app); /* the time of its start is known now */
         if (!i || !is_settled(app, step, good))
                 return;
@@ -343,8 +343,10 @@ static void await_exec(AppCall *a)
 
         a->next = i->starts;
         i->starts = a;
-        if (a->app->executed || a->app->units[0].life != UNIT_UP)
-                interface_executed(i, a->app, a->app->executed ? START_LAUNCHER_GONE : START_DOWN);
+        if (a->app->run == APP_RUN_EXECUTED)
+                interface_executed(i, a->app, START_LAUNCHER_GONE);
+        else if (a->app->units[0].life != UNIT_UP)
+                interface_executed(i, a->app, START_DOWN);
 }
 
 /* The pod has ended: stops have succeeded. */
@@ -408,8 +410,8 @@ static void on_job(void *userdata, int r, const char *result)
                 await_exec(a);
                 return;
         }
-        if (a->starts && (r < 0 || !streq(result, "done")) && a->app->stop == STOP_TO_RESTART)
-                a->app->stop = STOP_NONE; /* not restarted: the app continues */
+        if (a->starts && (r < 0 || !streq(result, "done")))
+                app_stop_handle(a->app, NOT_RESTARTED);
         if (r < 0)
                 reply_errno(a, r);
         else if (streq(result, "done") || (streq(result, "failed") && has_run(a)))
@@ -546,7 +548,8 @@ static bool is_decided(AppCall *a)
         return true;
 }
 
-/* If systemd still has the job, it merges both. An app that the lost job has started is not restarted a second time. */
+/* If systemd still has the job, it merges both. An app that the lost job has started is not restarted a second time. The request to
+ * kill an app that does not stop may have been lost as well. */
 static void repeat(AppCall *a)
 {
         if (is_decided(a)) {
@@ -559,7 +562,8 @@ static void repeat(AppCall *a)
         if (r < 0) {
                 reply_errno(a, r);
                 call_done(a);
-        }
+        } else if (!a->starts && pod_timer_has_expired(a->timer))
+                on_stop_timeout(a);
 }
 
 void interface_repeat_calls(Interface *i)
@@ -575,7 +579,7 @@ void interface_repeat_calls(Interface *i)
 /* A start by a call resets the count of consecutive restarts, and the reason of an earlier stop. */
 static void prepare_start(Interface *i, AppInstance *app)
 {
-        app->stop = app->units[0].life == UNIT_UP ? STOP_TO_RESTART : STOP_NONE;
+        app_stop_handle(app, app->units[0].life == UNIT_UP ? APP_RESTARTS : APP_BEGINS_ANEW);
         i->ops.expect_start(i->userdata);
         app_life_forget_starts(app);
         if (i->ops.manager(i->userdata))
@@ -669,7 +673,7 @@ int interface_restart_app(VarlinkCall *call, json_object *parameters, void *user
         i->ops.end_below(i->userdata, app);
         r = run_job(i, call, app, "RestartUnit", UINT64_MAX);
         if (r < 0)
-                app->stop = STOP_NONE;
+                app_stop_handle(app, NOT_RESTARTED);
         return r;
 }
 
@@ -681,7 +685,7 @@ int interface_stop_app(VarlinkCall *call, json_object *parameters, void *userdat
         AppInstance *app = NULL;
 
         const AppInstance *found = app_table_find(i->apps, text_parameter(parameters, "app"));
-        if (!found || found->removing)
+        if (!found || app_is_leaving(found))
                 return varlink_reply(call, NULL);
         int r = interface_begin(i, call, parameters, false, interface_stop_app, &app);
         if (r != 0)
@@ -695,7 +699,7 @@ int interface_stop_app(VarlinkCall *call, json_object *parameters, void *userdat
                 kill_usec = (uint64_t) usec;
                 notices_extend_stop(app, kill_usec);
         }
-        app->stop = STOP_REQUESTED;
+        app_stop_handle(app, STOP_ASKED);
         i->ops.end_below(i->userdata, app);
         return run_job(i, call, app, "StopUnit", kill_usec);
 }

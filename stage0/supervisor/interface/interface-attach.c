@@ -154,7 +154,7 @@ static int run_attach(VarlinkCall *call, json_object *parameters, Interface *i, 
         struct winsize size = {};
         AppInstance *app = interface_find_app(i, name);
 
-        if (!app || app->removing)
+        if (!app || app_is_leaving(app))
                 return interface_reply_error(call, POD "NoSuchApp", "app", name, NULL, NULL);
         if (!i->execs)
                 return varlink_reply_error(call, POD "PodEnds", NULL);

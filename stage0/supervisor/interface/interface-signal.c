@@ -44,8 +44,8 @@ static int foreign_process(const SignalCall *s, pid_t leader, uint32_t number)
  * stopped keeps its reason. */
 static void note_kill(const SignalCall *s, AppInstance *app)
 {
-        if (s->signal == SIGKILL && app->units[0].life == UNIT_UP && app->stop == STOP_NONE)
-                app->stop = STOP_KILLED;
+        if (s->signal == SIGKILL && app->units[0].life == UNIT_UP)
+                app_stop_handle(app, KILL_SENT);
 }
 
 static int send_signal(const SignalCall *s, AppInstance *app, uint32_t number)

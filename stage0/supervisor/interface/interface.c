@@ -194,7 +194,7 @@ static json_object *apps_json(const Interface *i)
 
         FOREACH_APP(app, i->apps)
         {
-                if (streq_ptr(app->change, "adding"))
+                if (app->place == PLACE_ADDING)
                         continue;
                 json_object *o = l ? interface_app_json(i, app) : NULL;
                 if (o && json_object_array_add(l, o) >= 0)

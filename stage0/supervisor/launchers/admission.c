@@ -19,6 +19,8 @@ typedef struct Execution {
         bool ended;
         pid_t pid;               /* of the process that got the last answer, */
         int fd;                  /* which this stands for */
+        pid_t delay_pid;         /* of the launcher that waits before a restart, */
+        int delay_fd;            /* which this stands for */
         sd_event_source *source; /* of the end of the process that becomes the app, */
         uint64_t ended_usec;     /* which was then; 0: not noticed yet */
 } Execution;
@@ -46,7 +48,7 @@ int admission_add_app(AppInstance *app)
         app->execution = calloc(1, sizeof(Execution));
         if (!app->execution)
                 return -ENOMEM;
-        app->execution->fd = -EBADF;
+        app->execution->fd = app->execution->delay_fd = -EBADF;
         return 0;
 }
 
@@ -56,6 +58,7 @@ void admission_remove_app(AppInstance *app)
                 return;
         sd_event_source_disable_unref(app->execution->source);
         safe_close(app->execution->fd);
+        safe_close(app->execution->delay_fd);
         app->execution = (free(app->execution), NULL);
 }
 
@@ -180,6 +183,19 @@ int admission_check_phase(Admission *a, AppInstance *app, LaunchPhase phase, pid
         return phase < LAUNCH_HEALTH ? give(a, app, phase, pid, pid_fd, e) : 0;
 }
 
+int admission_begin_delay(AppInstance *app, pid_t pid, int pid_fd)
+{
+        int fd = fcntl(pid_fd, F_DUPFD_CLOEXEC, 3);
+        Execution *x = app->execution;
+
+        if (fd < 0)
+                return -errno;
+        safe_close(x->delay_fd);
+        x->delay_fd = fd;
+        x->delay_pid = pid;
+        return 0;
+}
+
 void admission_end(AppInstance *app)
 {
         app->execution->ended = true;
@@ -203,6 +219,10 @@ int admission_awaited_process(const AppInstance *app, pid_t *ret_pid)
         int r = admission_main_process(app, ret_pid);
         if (r >= 0)
                 return 0;
+        if (process_is_alive(x->delay_fd)) {
+                *ret_pid = x->delay_pid;
+                return 0;
+        }
         if (process_is_alive(x->fd))
                 r = process_parent(x->pid, &pid);
         if (r >= 0 && (pid == 0 || !process_is_alive(x->fd)))

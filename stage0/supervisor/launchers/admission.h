@@ -21,12 +21,14 @@ int admission_check_process(Admission *a, AppInstance *app, pid_t pid, int pid_f
  * execution, it counts as given out; else -EALREADY. */
 int admission_check_phase(Admission *a, AppInstance *app, LaunchPhase phase, pid_t pid, int pid_fd,
                           Error *e);
+/* That process, which is a launcher, waits before APP is started again. */
+int admission_begin_delay(AppInstance *app, pid_t pid, int pid_fd);
 /* The execution of APP is over: the next one may begin. */
 void admission_end(AppInstance *app);
 /* The main process of the app, by a descriptor that is lent, and its number; -ESRCH: none is alive. */
 int admission_main_process(const AppInstance *app, pid_t *ret_pid);
-/* The number of the process that systemd waits for: the main process, or the launcher of a handler, which is the parent of the
- * process that becomes it. -ESRCH: none is alive. */
+/* The number of the process that systemd waits for: the main process, the launcher that waits before a restart, or that of a handler,
+ * which is the parent of the process that becomes it. -ESRCH: none is alive. */
 int admission_awaited_process(const AppInstance *app, pid_t *ret_pid);
 /* True if the last launcher of APP runs its post-stop handler. */
 bool admission_runs_post_stop(const AppInstance *app);

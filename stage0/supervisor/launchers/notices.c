@@ -26,7 +26,8 @@
  * supervisor sends EXTEND_TIMEOUT_USEC in the name of the main process, or of the launcher that waits for the handler. A unit has one timer
  * in systemd: of its start (for each command anew), of its run time, or of its stop. It also runs while the pod is paused, and would have
  * the pod's systemd kill the app as soon as both continue. So the supervisor sends the time that is left while they are frozen: systemd reads
- * its socket before it looks at its timers.
+ * its socket before it looks at its timers. For the same reason it is sent again when the connection to systemd ends: one that executes itself
+ * again computes all time-outs anew, without extensions, but keeps that socket.
  *
  * An app that sends too many messages is not read from for the rest of the second. */
 
@@ -35,6 +36,7 @@
 #include <sys/un.h>
 
 #include "schema/settings.h"
+#include "stage0/supervisor/apps/app-life.h"
 #include "stage0/supervisor/launchers/notice.h"
 #include "stage0/supervisor/launchers/notices.h"
 
@@ -42,6 +44,8 @@
 #define STOP_MARGIN_USEC                                                                                    \
         UINT64_C(5000000) /* systemd kills the app this long after the process that waits for the stop */
 #define GRACE_USEC UINT64_C(1000000) /* the least time that a start or a stop has left after a pause */
+#define DELAY_MARGIN_USEC                                                                                   \
+        UINT64_C(5000000) /* for the launcher that waits before a restart, beyond the delay */
 #define WINDOW_USEC UINT64_C(1000000)
 #define WINDOW_MAX 200U     /* messages that are read of an app per second */
 #define WINDOW_MAIN_PIDS 4U /* requests that are processed; each looks at all processes of the app */
@@ -235,22 +239,41 @@ static UnitActivity find_activity(const AppNotices *a)
                                                                          : a->app->units[0].activity;
 }
 
+/* When the time-out of the unit, which is up, is over; UINT64_MAX: it has none. */
+static uint64_t find_timeout(const AppNotices *a)
+{
+        UnitActivity activity = find_activity(a);
+
+        if (activity != UNIT_STOPS)
+                return a->unit_until[activity];
+        bool begun = a->activity == UNIT_STOPS || admission_runs_post_stop(a->app);
+        return MAX(a->stop_until, begun ? a->unit_until[UNIT_STOPS] : stop_deadline(a));
+}
+
 /* The pod is frozen: the time counts from when systemd reads the message, which is when it continues. */
 static void extend_frozen(AppNotices *a)
 {
-        uint64_t now = a->all->frozen_usec, until;
+        uint64_t now = a->all->frozen_usec;
 
         if (a->app->units[0].life != UNIT_UP)
                 return;
-        UnitActivity activity = find_activity(a);
-        if (activity != UNIT_STOPS)
-                until = a->unit_until[activity];
-        else
-                until = MAX(a->stop_until, a->activity == UNIT_STOPS || admission_runs_post_stop(a->app)
-                                                           ? a->unit_until[UNIT_STOPS]
-                                                           : stop_deadline(a));
+        uint64_t until = find_timeout(a);
         if (until != UINT64_MAX)
                 send_extension(a, MAX(until, now + GRACE_USEC) - now);
+}
+
+/* No app gets more time by that, however often. */
+void notices_extend_again(Notices *n)
+{
+        uint64_t now = now_usec(CLOCK_MONOTONIC);
+
+        FOREACH_APP(app, n->apps)
+        {
+                bool is_up = app->notices && app->units[0].life == UNIT_UP;
+                uint64_t until = is_up ? find_timeout(app->notices) : UINT64_MAX;
+                if (until != UINT64_MAX && until > now)
+                        send_extension(app->notices, until - now);
+        }
 }
 
 /* The stop of the unit has begun, or a call gives the app more time for it. */
@@ -303,8 +326,18 @@ static void begin_activity(AppNotices *a, UnitActivity activity)
                                                           : stop_deadline(a);
 }
 
+/* The launcher that waits asks for more time itself, if its unit allows less. */
+static void begin_delay(AppNotices *a)
+{
+        begin_activity(a, UNIT_STARTS);
+        a->unit_until[UNIT_STARTS] = MAX(a->unit_until[UNIT_STARTS],
+                                         deadline_after(app_life_delay(a->app) + DELAY_MARGIN_USEC));
+}
+
 void notices_begin_phase(AppInstance *app, LaunchPhase phase)
 {
+        if (phase == LAUNCH_DELAY)
+                begin_delay(app->notices);
         if (phase == LAUNCH_PRE_START || phase == LAUNCH_MAIN)
                 begin_activity(app->notices, UNIT_STARTS);
         if (phase == LAUNCH_MAIN)

@@ -30,6 +30,8 @@ void notices_begin_phase(AppInstance *app, LaunchPhase phase);
 void notices_set_activity(AppInstance *app, UnitLife life, UnitActivity activity);
 /* The processes of the pod are frozen, or continue: apps and their handlers have the time after that which they had left. */
 void notices_set_frozen(Notices *n, bool frozen);
+/* The pod's systemd may be executing itself again: units that are up keep the time-outs that they have by extensions. */
+void notices_extend_again(Notices *n);
 /* True if APP has reported in this execution that it is ready. Reads the messages that it has sent so far. */
 bool notices_is_ready(AppInstance *app);
 /* A launcher, at the other end of SOCK, asks whether APP has reported that it is ready. 1: it has. 0: it has

@@ -385,7 +385,7 @@ static void describe_app(Text *t, const AppWait *w)
                 describe_end(t, s);
         else
                 text_add(t, s->state == APP_RUNNING ? " is still starting" : " does not run yet");
-        if (w->app->has_health && h->last.ran)
+        if (w->app->check != CHECK_NONE && h->last.ran)
                 text_add(t,
                          h->last.timed_out ? ", its health check timed out" : ", its health check failed");
         shown = text_escape_for_terminal(h->message ?: s->message ?: "");

@@ -141,6 +141,12 @@ void server_set_frozen(Server *s, bool frozen)
                 notices_set_frozen(s->notices, frozen);
 }
 
+void server_extend_again(Server *s)
+{
+        if (s)
+                notices_extend_again(s->notices);
+}
+
 int server_set_parameters(Server *s, Error *e)
 {
         return limits_set_parameters(&s->limits, s->pod, s->leader, e);
@@ -402,7 +408,7 @@ static int admit(Server *s, Question *q, int peer_fd, Error *e)
                 return error_set(e, -ENOENT, "The pod has no app %s", q->request.app);
         int r = admission_check_process(s->admission, app, q->peer.pid, peer_fd, e);
         /* systemd continues with the handler if the app is stopped during its delay. */
-        if (r >= 0 && phase == LAUNCH_PRE_START && app->delayed)
+        if (r >= 0 && phase == LAUNCH_PRE_START && app->run == APP_RUN_DELAYED)
                 return error_set(e, -ECANCELED, "App %s is being stopped", app->name);
         if (r >= 0 && app_life_is_first_phase(app, phase)) {
                 s->events.superseded(s->userdata, app);
@@ -411,6 +417,11 @@ static int admit(Server *s, Question *q, int peer_fd, Error *e)
         }
         if (r >= 0 && launch_phase_has_root(phase))
                 r = admission_check_phase(s->admission, app, phase, q->peer.pid, peer_fd, e);
+        if (r >= 0 && phase == LAUNCH_DELAY) {
+                r = admission_begin_delay(app, q->peer.pid, peer_fd);
+                if (r < 0)
+                        (void) error_set_errno(e, r, "Cannot copy a descriptor");
+        }
         if (r < 0)
                 log_debug("A request for app %s is refused: %s", app->name, e->message ?: strerror(-r));
         else {
@@ -424,8 +435,9 @@ static uint64_t begin_delay(AppInstance *app)
 {
         uint64_t delay = app_life_delay(app);
 
-        app->delayed = delay > 0;
-        if (delay == 0)
+        if (delay > 0)
+                app_run_handle(app, RUN_DELAY_BEGINS);
+        else
                 app_life_starts(app);
         return delay;
 }

@@ -57,5 +57,7 @@ void server_set_events(Server *s, const ServerEvents *events, void *userdata);
 void server_set_leader(Server *s, pid_t leader);
 /* See notices_set_frozen(). S may be NULL. */
 void server_set_frozen(Server *s, bool frozen);
+/* The connection to the pod's systemd has ended, which may be executing itself again. */
+void server_extend_again(Server *s);
 /* Sets the pod's kernel parameters, unless that is done; to be called after server_set_leader(). */
 int server_set_parameters(Server *s, Error *e);

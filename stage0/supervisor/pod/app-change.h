@@ -20,6 +20,18 @@ typedef enum ChangeStep {
         _CHANGE_STEP_MAX,
 } ChangeStep;
 
+/* Of a change that launches a group of apps: see supervisor-group.c. */
+typedef enum GroupState {
+        GROUP_IS_PREPARED, /* by a process, or waits for its turn: nothing of it is in the pod */
+        GROUP_IS_DROPPED,  /* the same, and it was cancelled */
+        GROUP_STARTS,      /* its apps */
+        GROUP_FAILS,       /* the starts that have not ended are cancelled */
+        GROUP_IS_RECORDED, /* all apps were started: the manifest is written */
+        GROUP_IS_UNDONE,   /* the apps are removed, the last one first */
+        GROUP_IS_DONE,
+        _GROUP_STATE_MAX,
+} GroupState;
+
 struct AppChange {
         AppChange *next;
         Supervisor *supervisor;
@@ -42,7 +54,6 @@ struct AppChange {
         int sock;
         sd_event_source *io, *timer;
         PodTimer *kill_timer; /* kills an app that is being stopped for its removal */
-        bool kill_due;        /* its time is over */
         Text answer;
         void (*prepared)(AppChange *c);
         sd_bus_slot *slot;
@@ -58,7 +69,7 @@ struct AppChange {
         struct Replacement *replacement;
         bool orphaned, superseded; /* the caller has disconnected; another replacement of the app is queued */
         struct Group *group;
-        bool cancelled;        /* a launch that was cancelled before it was prepared */
+        GroupState group_state;
         bool waits, abandoned; /* for a job, a start, or the disk, whose end frees it once it is abandoned */
         void (*job_done)(AppChange *c, int r, const char *result);
         void (*resume)(AppChange *c); /* goes on with it when the connection to the pod's systemd is there again; or NULL */

@@ -345,7 +345,7 @@ void change_drop(Supervisor *s, AppInstance *app)
  * was added, and not only with it. */
 static void start_processes(Supervisor *s, const AppInstance *app)
 {
-        if (s->has_processes || app->settings.pid.mode != PID_SHARED || !s->manager || s->ends)
+        if (s->has_processes || app->settings.pid.mode != PID_SHARED || !s->manager || supervisor_ends(s))
                 return;
         s->has_processes = manager_link_run(s->manager, "StartUnit", LAUNCH_PROCESSES_UNIT, NULL, NULL) >= 0;
 }
@@ -353,8 +353,7 @@ static void start_processes(Supervisor *s, const AppInstance *app)
 /* Until its manifest is on disk nothing else is done with the app. */
 static void hold_added(AppInstance *app, bool held)
 {
-        app->change = held ? "adding" : NULL;
-        app->units[0].held = held;
+        app_place_handle(app, held ? PLACE_IS_ADDED : PLACE_IS_SETTLED);
 }
 
 static void refuse_adding(AppChange *c, int r, const Error *why)
@@ -511,7 +510,7 @@ static void conclude_removing(AppChange *c, AppInstance *app)
 
         bool ordered = app->settings.after && *app->settings.after;
         (void) pod_app_path(s->pod, manifest, NULL, &files);
-        app->removed = true;
+        app_place_handle(app, PLACE_IS_FREE);
         interface_changed(s->interface, app);
         forget_instance(s, app);
         app_table_remove(s->apps, app);
@@ -549,8 +548,8 @@ static void refuse_removing(AppChange *c, AppInstance *app, int code, const char
         Supervisor *s = c->supervisor;
 
         int r = error_set(&e, code, "App %s %s", app_instance_path(app), why);
-        if (app == c->stopping && app->stop == STOP_REQUESTED && app->n_jobs == 0)
-                app->stop = STOP_NONE; /* it goes on */
+        if (app == c->stopping && app->n_jobs == 0)
+                app_stop_handle(app, STOP_FAILED);
         end_stopping(c);
         if (code != -EBUSY)
                 (void) error_hint(&e, r, "Try it again; 'acnspawn stop %s' ends the app with the pod.",
@@ -570,7 +569,7 @@ static void refuse_removing(AppChange *c, AppInstance *app, int code, const char
 /* First its sockets: what connects from now on is refused. */
 static void remove_app(AppChange *c, AppInstance *app)
 {
-        app->removing = true;
+        app_place_handle(app, PLACE_IS_LEFT);
         app->sockets = app_sockets_free(app->sockets);
         interface_changed(c->supervisor->interface, app);
         discard_app(c->supervisor->pod, app->manifest);
@@ -634,7 +633,6 @@ static void on_kill(void *userdata)
         AppChange *c = userdata;
         ManagerLink *l = c->supervisor->manager;
 
-        c->kill_due = true;
         if (!manager_link_is_open(l)) {
                 (void) pod_timer_set(c->kill_timer, KILL_AGAIN_USEC);
                 return;
@@ -650,13 +648,12 @@ static int begin_stopping(AppChange *c, AppInstance *app)
         Supervisor *s = c->supervisor;
 
         if (c->stopping == app) {
-                if (c->kill_due)
+                if (pod_timer_has_expired(c->kill_timer))
                         on_kill(c);
                 return 0;
         }
         c->stopping = app;
         c->n_stops = 0;
-        c->kill_due = false;
         if (c->kill_usec == UINT64_MAX)
                 return 0;
         notices_extend_stop(app, c->kill_usec);
@@ -668,7 +665,7 @@ static void stop_for_removal(AppChange *c, AppInstance *app)
 {
         int r = begin_stopping(c, app);
 
-        app->stop = STOP_REQUESTED;
+        app_stop_handle(app, STOP_ASKED);
         supervisor_end_below(c->supervisor, app);
         if (r >= 0)
                 r = change_run(c, "StopUnit", app->units[0].name, on_app_stopped);
@@ -725,8 +722,9 @@ bool supervisor_removes_app(const Supervisor *s, const AppInstance *app)
 {
         const AppChange *c = s->changes;
 
-        return app->removing || (c && c->kind == CHANGE_REMOVES &&
-                                 (streq_ptr(c->name, app->name) || nested_is_below(app->name, c->name)));
+        return app_is_leaving(app) ||
+               (c && c->kind == CHANGE_REMOVES &&
+                (streq_ptr(c->name, app->name) || nested_is_below(app->name, c->name)));
 }
 
 /* --- The queue ----------------------------------------------------------------------------------------- */

@@ -19,13 +19,13 @@ void supervisor_notify_host(Supervisor *s, const char *text)
  * ends before is told to have been ready or not by supervisor_notify_end(). */
 void supervisor_notify_stopping(Supervisor *s)
 {
-        if (s->ready)
+        if (supervisor_is_up(s))
                 supervisor_notify_host(s, "STOPPING=1");
 }
 
 void supervisor_notify_end(Supervisor *s, bool started)
 {
-        if (s->ready)
+        if (supervisor_is_up(s))
                 return;
         if (started)
                 supervisor_notify_host(s, "READY=1");

@@ -37,8 +37,8 @@ static bool did_not_boot(const Supervisor *s)
 {
         _cleanup_(host_limit_done) HostLimit l = {};
 
-        return !s->booted && nothing_ran(s->apps) &&
-               (s->stop_requests == 0 || (find_limit(s, &l) > 0 && !l.is_filter));
+        return !supervisor_has_booted(s) && nothing_ran(s->apps) &&
+               (!supervisor_was_asked_to_end(s) || (find_limit(s, &l) > 0 && !l.is_filter));
 }
 
 static int name_limit(const Supervisor *s, char **reason, char **hint)
@@ -213,7 +213,7 @@ static void describe_early_end(Supervisor *s, const AppStatus *l, Error *e)
         _cleanup_text_ Text failures = {};
         const char *up = readiness_is_used(s->readiness) ? "ready" : "up", *pod = pod_display_name(s->pod);
 
-        if (s->stop_requests > 0)
+        if (supervisor_was_asked_to_end(s))
                 (void) error_set(e, -ECANCELED, "Pod %s was stopped before it was %s", pod, up);
         else {
                 describe_failures(s, l, &failures);
@@ -231,13 +231,13 @@ static void describe_early_end(Supervisor *s, const AppStatus *l, Error *e)
  * themselves were reported already. */
 static int judge_readiness(Supervisor *s, const AppStatus *l, int status, Error *e)
 {
-        if (status < 0 || s->ready)
+        if (status < 0 || supervisor_is_up(s))
                 return status;
-        if (s->late) {
+        if (s->boot == BOOT_LATE || s->boot == BOOT_LATE_SILENT) {
                 int r = error_set(e, -ETIME, "Pod %s %s: %s", pod_display_name(s->pod),
                                   s->unhealthy ? "does not get ready, as a health check fails"
                                                : "was not ready in time",
-                                  *s->late ? s->late : "its systemd was still starting");
+                                  !isempty(s->late) ? s->late : "its systemd was still starting");
                 return error_hint(e, r, "'acnspawn status %s' and 'acnspawn logs %s' say more.",
                                   pod_display_name(s->pod), pod_display_name(s->pod));
         }

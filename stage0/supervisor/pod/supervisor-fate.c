@@ -24,7 +24,7 @@ static void stop_others(Supervisor *s, const AppInstance *failed)
                     !streq_ptr(app->settings.fate_group, failed->settings.fate_group))
                         continue;
                 int r = manager_link_run(s->manager, "StopUnit", u->name, NULL, NULL);
-                app->stop = STOP_GROUP_FAILED;
+                app_stop_handle(app, FATE_GROUP_FAILED);
                 if (r < 0)
                         log_warning("App %s of group %s has failed, but app %s cannot be stopped: %s.",
                                     app_instance_path(failed), failed->settings.fate_group,

@@ -15,6 +15,7 @@
  * Meanwhile the apps count as up for the exit policy, so that a group that fails has no effect on the pod, and no other call
  * can change them. */
 
+#include "stage0/supervisor/apps/state-table.h"
 #include "stage0/supervisor/pod/app-change.h"
 #include "stage1/stage1.h"
 
@@ -49,11 +50,91 @@ char *const *group_names(const AppChange *c)
         return c->group ? c->group->names : NULL;
 }
 
+/* --- States -------------------------------------------------------------------------------------------- */
+
+typedef enum GroupEvent {
+        WAS_PREPARED, /* and its apps are in the pod, unless it is dropped */
+        NOT_PREPARED,
+        START_FAILED, /* that of one of its apps */
+        STARTS_ENDED, /* all of them, in success or failure */
+        WAS_RECORDED,
+        NOT_RECORDED,
+        WAS_CANCELLED,
+        _GROUP_EVENT_MAX,
+} GroupEvent;
+
+typedef enum GroupAction {
+        IMPOSSIBLE, /* the event cannot occur in this state */
+        NOTHING,
+        START_ALL,
+        CANCEL_STARTS,
+        REMOVE_LAST,
+        CONCLUDE,
+        _GROUP_ACTION_MAX,
+} GroupAction;
+
+static const char *const states[_GROUP_STATE_MAX] = {
+                [GROUP_IS_PREPARED] = "is-prepared", [GROUP_IS_DROPPED] = "is-dropped",
+                [GROUP_STARTS] = "starts",           [GROUP_FAILS] = "fails",
+                [GROUP_IS_RECORDED] = "is-recorded", [GROUP_IS_UNDONE] = "is-undone",
+                [GROUP_IS_DONE] = "is-done",
+};
+
+static const char *const events[_GROUP_EVENT_MAX] = {
+                [WAS_PREPARED] = "prepared",     [NOT_PREPARED] = "not-prepared",
+                [START_FAILED] = "start-failed", [STARTS_ENDED] = "starts-ended",
+                [WAS_RECORDED] = "recorded",     [NOT_RECORDED] = "not-recorded",
+                [WAS_CANCELLED] = "cancelled",
+};
+
+static const StateTransition transitions[_GROUP_STATE_MAX][_GROUP_EVENT_MAX] = {
+                [GROUP_IS_PREPARED] = {[WAS_PREPARED] = {GROUP_STARTS, START_ALL},
+                                       [NOT_PREPARED] = {GROUP_IS_UNDONE, REMOVE_LAST},
+                                       [WAS_CANCELLED] = {GROUP_IS_DROPPED, NOTHING}},
+                [GROUP_IS_DROPPED] = {[NOT_PREPARED] = {GROUP_IS_UNDONE, REMOVE_LAST},
+                                      [WAS_CANCELLED] = {GROUP_IS_DROPPED, NOTHING}},
+                [GROUP_STARTS] = {[START_FAILED] = {GROUP_FAILS, CANCEL_STARTS},
+                                  [STARTS_ENDED] = {GROUP_IS_RECORDED, NOTHING},
+                                  [WAS_CANCELLED] = {GROUP_FAILS, CANCEL_STARTS}},
+                [GROUP_FAILS] = {[START_FAILED] = {GROUP_FAILS, NOTHING},
+                                 [STARTS_ENDED] = {GROUP_IS_UNDONE, NOTHING},
+                                 [WAS_CANCELLED] = {GROUP_FAILS, NOTHING}},
+                /* All apps run: it is too late to cancel it. */
+                [GROUP_IS_RECORDED] = {[WAS_RECORDED] = {GROUP_IS_DONE, CONCLUDE},
+                                       [NOT_RECORDED] = {GROUP_IS_UNDONE, REMOVE_LAST},
+                                       [WAS_CANCELLED] = {GROUP_IS_RECORDED, NOTHING}},
+                [GROUP_IS_UNDONE] = {[WAS_CANCELLED] = {GROUP_IS_UNDONE, NOTHING}},
+};
+
+static const StateTable table = STATE_TABLE("group", states, events, transitions);
+
+static void start_all(AppChange *c);
+static void cancel_starts(AppChange *c);
+static void remove_last(AppChange *c);
+static void conclude(AppChange *c);
+
+/* C may be freed when this returns. */
+static void handle(AppChange *c, GroupEvent event)
+{
+        static void (*const actions[_GROUP_ACTION_MAX])(AppChange * c) = {
+                        [START_ALL] = start_all,
+                        [CANCEL_STARTS] = cancel_starts,
+                        [REMOVE_LAST] = remove_last,
+                        [CONCLUDE] = conclude,
+        };
+        const StateTransition *t = state_table_find(&table, c->group_state, event);
+
+        if (!t)
+                return;
+        c->group_state = t->to;
+        if (actions[t->action])
+                actions[t->action](c);
+}
+
 static void hold(AppInstance *app, bool held)
 {
-        app->change = held ? "launching" : NULL;
+        app_place_handle(app, held ? PLACE_IS_LAUNCHED : PLACE_IS_SETTLED);
         app->manifest->tentative = held;
-        app->units[0].held = held;
 }
 
 static void hold_all(const Group *g, bool held)
@@ -64,8 +145,6 @@ static void hold_all(const Group *g, bool held)
 
 /* --- Undoing ------------------------------------------------------------------------------------------- */
 
-static void remove_last(AppChange *c);
-
 static void conclude_undoing(AppChange *c)
 {
         Supervisor *s = c->supervisor;
@@ -74,7 +153,7 @@ static void conclude_undoing(AppChange *c)
 
         sweep_apps(s->pod);
         (void) app_sockets_record(s->apps, NULL);
-        if (s->ends || s->stop_requests > 0) /* which apps fail of */
+        if (supervisor_ends(s)) /* which apps fail of */
                 g->result = error_set(&e, -ESHUTDOWN, "The pod ends");
         else
                 (void) error_move(&e, &g->error);
@@ -89,7 +168,7 @@ static void drop_last(AppChange *c, bool unloaded)
         if (!unloaded && !change_reaches_manager(c, remove_last))
                 return;
         AppInstance *app = g->starts[--g->n].app;
-        app->removed = true;
+        app_place_handle(app, PLACE_IS_FREE);
         interface_changed(c->supervisor->interface, app);
         change_drop(c->supervisor, app);
         remove_last(c);
@@ -122,7 +201,7 @@ static void remove_last(AppChange *c)
                 return;
         AppInstance *app = g->starts[g->n - 1].app;
         app->sockets = app_sockets_free(app->sockets);
-        app->stop = STOP_TO_CHANGE;
+        app_stop_handle(app, CHANGE_STOPS);
         if (app->units[0].life != UNIT_UP ||
             change_run(c, "StopUnit", app->units[0].name, on_last_stopped) < 0)
                 unload_last(c);
@@ -138,16 +217,21 @@ static void set_tentative(const Group *g, bool tentative)
 
 static void on_recorded(AppChange *c, int r, const Error *e)
 {
-        Supervisor *s = c->supervisor;
         Group *g = c->group;
 
         if (r < 0) {
                 g->result = r;
                 (void) error_copy(&g->error, e);
                 set_tentative(g, true);
-                remove_last(c);
-                return;
         }
+        handle(c, r < 0 ? NOT_RECORDED : WAS_RECORDED);
+}
+
+static void conclude(AppChange *c)
+{
+        Supervisor *s = c->supervisor;
+        Group *g = c->group;
+
         hold_all(g, false);
         for (size_t i = 0; i < g->n; i++)
                 supervisor_listen(s, g->starts[i].app);
@@ -155,20 +239,15 @@ static void on_recorded(AppChange *c, int r, const Error *e)
         supervisor_judge(s); /* short ones may have ended */
 }
 
-static void conclude_starting(AppChange *c)
+void group_started(AppChange *c)
 {
-        Group *g = c->group;
+        bool failed = c->group_state == GROUP_IS_UNDONE;
 
-        set_tentative(g, g->result < 0);
-        if (g->result < 0)
+        set_tentative(c->group, failed);
+        if (failed)
                 remove_last(c);
         else
                 change_save(c, on_recorded);
-}
-
-void group_started(AppChange *c)
-{
-        conclude_starting(c);
 }
 
 /* Ends the starts that are not done yet. Their ends are not waited for: systemd may not be reachable, and remove_last() stops the apps. The
@@ -181,7 +260,7 @@ static void cancel_starts(AppChange *c)
                 AppInstance *app = g->starts[i].app;
                 if (app->n_jobs == 0)
                         continue;
-                app->stop = STOP_TO_CHANGE;
+                app_stop_handle(app, CHANGE_STOPS);
                 if (c->supervisor->manager)
                         (void) manager_link_run(c->supervisor->manager, "StopUnit", app->units[0].name, NULL,
                                                 NULL);
@@ -193,18 +272,22 @@ static void fail(AppChange *c, const AppInstance *app, int r, const Error *e)
 {
         Group *g = c->group;
 
-        if (g->result < 0)
+        if (c->group_state != GROUP_STARTS) { /* only the first failure is reported */
+                handle(c, START_FAILED);
                 return;
+        }
         const char *why = e && e->message ? e->message : strerror(-r);
         g->result = error_set(&g->error, r, "App %s could not be started: %s", app_instance_path(app), why);
         (void) error_hint(&g->error, g->result, "None of the %zu apps of the group was kept.", g->n);
-        cancel_starts(c);
+        handle(c, START_FAILED);
 }
 
 static void end_wait(AppChange *c)
 {
-        if (--c->group->n_waits == 0 && change_resume(c))
-                change_step_back(c);
+        if (--c->group->n_waits > 0 || !change_resume(c))
+                return;
+        handle(c, STARTS_ENDED);
+        change_step_back(c);
 }
 
 static void on_started(void *userdata, int r, const Error *e)
@@ -222,15 +305,15 @@ void group_cancel(AppChange *c, int r, const char *why)
         Group *g = c->group;
 
         c->caller = NULL;
-        if (!g)
-                c->cancelled = true; /* the prepared apps will be dropped */
-        else if (g->result >= 0 && c->step == STEP_STARTS) {
-                g->result = error_set(&g->error, r, "The launch was cancelled: %s", why);
-                (void) error_hint(&g->error, g->result, "None of the %zu apps of the group was kept.", g->n);
-                g->n_waits++;
-                cancel_starts(c);
-                end_wait(c);
+        if (c->group_state != GROUP_STARTS) {
+                handle(c, WAS_CANCELLED);
+                return;
         }
+        g->result = error_set(&g->error, r, "The launch was cancelled: %s", why);
+        (void) error_hint(&g->error, g->result, "None of the %zu apps of the group was kept.", g->n);
+        g->n_waits++;
+        handle(c, WAS_CANCELLED);
+        end_wait(c);
 }
 
 bool group_has(const AppChange *c, const char *name)
@@ -252,7 +335,7 @@ static void start_all(AppChange *c)
 
         c->waits = true;
         g->n_waits = 1;
-        for (size_t i = 0; i < g->n && g->result >= 0; i++) {
+        for (size_t i = 0; i < g->n && c->group_state == GROUP_STARTS; i++) {
                 Start *start = &g->starts[i];
                 int r;
 
@@ -279,7 +362,8 @@ static void start_all(AppChange *c)
                 return;
         }
         c->waits = false;
-        conclude_starting(c);
+        handle(c, STARTS_ENDED);
+        group_started(c);
 }
 
 /* --- Taking over --------------------------------------------------------------------------------------- */
@@ -333,13 +417,10 @@ void group_prepared(AppChange *c)
                 return;
         }
         g->result = change_read_answer(c, &text, &g->warnings, &g->error);
-        if (g->result >= 0 && c->cancelled)
+        if (g->result >= 0 && c->group_state == GROUP_IS_DROPPED)
                 g->result = error_set(&g->error, -ECANCELED,
                                       "The launch was cancelled: its caller has disconnected");
         if (g->result >= 0)
                 g->result = take_all(c, text, &g->error);
-        if (g->result < 0)
-                remove_last(c);
-        else
-                start_all(c);
+        handle(c, g->result < 0 ? NOT_PREPARED : WAS_PREPARED);
 }

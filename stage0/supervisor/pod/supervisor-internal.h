@@ -35,6 +35,35 @@ typedef enum ConnectionState {
         _CONNECTION_STATE_MAX,
 } ConnectionState;
 
+/* Of the start of the pod: supervisor-progress.c. */
+typedef enum BootState {
+        BOOT_SILENT,      /* the pod's systemd is not known to receive signals, and to serve connections */
+        BOOT_HEARD,       /* it is: a launcher has asked for something */
+        BOOT_DONE,        /* it has started all units; the pod may wait for apps, or for the disk */
+        BOOT_UP,          /* those who wait were told that the pod is up */
+        BOOT_LATE_SILENT, /* the pod was not up in time and is to end, before its systemd was heard of */
+        BOOT_LATE,
+        _BOOT_STATE_MAX,
+} BootState;
+
+/* Of the end of the pod: supervisor-stop.c. */
+typedef enum EndState {
+        END_NONE,
+        END_BY_POLICY,
+        END_ASKED,     /* by a call, by machined, as the pod is idle, or was not up in time */
+        END_BY_SIGNAL, /* the next one kills the pod */
+        END_KILLED,    /* by a call, or by the second signal */
+        _END_STATE_MAX,
+} EndState;
+
+typedef enum EndEvent {
+        POLICY_ENDS,
+        END_IS_ASKED,
+        SIGNAL_CAME,
+        KILL_IS_ASKED,
+        _END_EVENT_MAX,
+} EndEvent;
+
 typedef struct Supervisor {
         Pod *pod;
         const RunOptions *options;
@@ -73,17 +102,17 @@ typedef struct Supervisor {
         sd_event_source *connect_source, *leave_source, *reconnect_source;
         ConnectionState connection;
         uint64_t reconnect_usec; /* the delay before the current attempt, or 0 */
-        bool booted, heard, ready, detached;
+        BootState boot;
+        EndState end;
+        bool detached;
         bool syncing;  /* the pod is being written to disk, and does not count as up */
-        bool ends;     /* by the exit policy */
         bool in_order; /* the pod's systemd has ended the pod; it was not killed */
         Readiness *readiness;
         PodTimer *late_timer, *slow_timer; /* while the pod starts */
-        char *late;                        /* names of the apps that were not ready in time */
+        char *late;                        /* BOOT_LATE: the apps that were not ready; or NULL */
         bool unhealthy;                    /* one of them has failed its health check */
-        unsigned stop_requests, stop_signals;
-        bool reader_gone;     /* the pod was stopped for that */
-        bool stopped_by_host; /* one of them was a signal, or came from the host's systemd */
+        bool reader_gone;                  /* the pod was stopped for that */
+        bool stopped_by_host;              /* one of them was a signal, or came from the host's systemd */
         sd_event_source *idle_source;
         IdleWatch *idle_watch; /* NULL: the pod stays up when it is idle */
         size_t next_app;       /* the app whose root is made next, ahead of its request */
@@ -92,10 +121,14 @@ typedef struct Supervisor {
 
 /* --- supervisor-stop.c: requests to end the pod -------------------------------------------------------- */
 
+/* Whether the pod is to end; and whether anybody has asked for that, other than its exit policy. */
+bool supervisor_ends(const Supervisor *s);
+bool supervisor_was_asked_to_end(const Supervisor *s);
+void supervisor_handle_end(Supervisor *s, EndEvent event);
 void supervisor_kill(Supervisor *s);
-/* Asks the pod's systemd, if it runs yet, to end the pod. */
-void supervisor_signal_leader(Supervisor *s);
-/* The same, and if it does not run yet, asks it as soon as it does. */
+/* Asks the pod's systemd again to end the pod, if anybody has asked for that: an earlier signal may have come before it could take it. */
+void supervisor_signal_again(Supervisor *s);
+/* Asks it to end the pod, as soon as it can take that. */
 void supervisor_stop(Supervisor *s);
 /* Handles the signal SIG to this process: the second one kills the pod. Returns whether this one does. */
 bool supervisor_request_stop(Supervisor *s, int sig);
@@ -191,6 +224,11 @@ int supervisor_serve_watchdog(Supervisor *s);
 
 /* --- supervisor-progress.c: the progress of the start -------------------------------------------------- */
 
+/* Whether the pod's systemd is known to receive signals, and to serve connections; whether it has started all units; and whether those who
+ * wait were told that the pod is up. */
+bool supervisor_is_heard(const Supervisor *s);
+bool supervisor_has_booted(const Supervisor *s);
+bool supervisor_is_up(const Supervisor *s);
 void supervisor_notify_status(Supervisor *s);
 /* As ServerEvents has them. USERDATA is the Supervisor. */
 void supervisor_asked(void *userdata, AppInstance *app, LaunchPhase what);

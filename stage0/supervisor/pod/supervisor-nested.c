@@ -29,8 +29,8 @@ void supervisor_end_below(Supervisor *s, const AppInstance *app)
                                                       NULL)
                                    : -ENOTCONN;
                 bool later = r == -ENOTCONN || r == -ECONNRESET;
-                if ((r >= 0 || later) && below->stop != STOP_POD_ENDED)
-                        below->stop = STOP_PARENT_ENDED;
+                if (r >= 0 || later)
+                        app_stop_handle(below, PARENT_ENDS);
                 if (r < 0 && !later)
                         log_warning("App %s has ended, but app %s, which is nested under it, cannot be "
                                     "stopped: %s.",

@@ -6,8 +6,105 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
+#include "stage0/supervisor/apps/state-table.h"
 #include "stage0/supervisor/interface/control-api.h"
 #include "stage0/supervisor/pod/supervisor-internal.h"
+
+/* --- States -------------------------------------------------------------------------------------------- */
+
+typedef enum BootEvent {
+        LAUNCHER_ASKS,
+        UNITS_STARTED, /* nspawn passes on that the pod's systemd has no job left; but an app may be waiting for its next attempt */
+        NOTHING_AWAITED, /* neither apps nor the disk */
+        GAVE_UP,
+        _BOOT_EVENT_MAX,
+} BootEvent;
+
+typedef enum BootAction {
+        IMPOSSIBLE, /* the event cannot occur in this state */
+        NOTHING,
+        TAKE_SIGNALS, /* as the pod's systemd does from now on */
+        SERVE,
+        TELL_UP,
+        END_POD,
+        _BOOT_ACTION_MAX,
+} BootAction;
+
+static const char *const states[_BOOT_STATE_MAX] = {
+                [BOOT_SILENT] = "silent", [BOOT_HEARD] = "heard", [BOOT_DONE] = "done",
+                [BOOT_UP] = "up",         [BOOT_LATE] = "late",   [BOOT_LATE_SILENT] = "late-silent",
+};
+
+static const char *const events[_BOOT_EVENT_MAX] = {
+                [LAUNCHER_ASKS] = "launcher-asks",
+                [UNITS_STARTED] = "units-started",
+                [NOTHING_AWAITED] = "nothing-awaited",
+                [GAVE_UP] = "gave-up",
+};
+
+static const StateTransition transitions[_BOOT_STATE_MAX][_BOOT_EVENT_MAX] = {
+                [BOOT_SILENT] = {[LAUNCHER_ASKS] = {BOOT_HEARD, TAKE_SIGNALS},
+                                 [UNITS_STARTED] = {BOOT_DONE, SERVE},
+                                 [NOTHING_AWAITED] = {BOOT_SILENT, NOTHING},
+                                 [GAVE_UP] = {BOOT_LATE_SILENT, END_POD}},
+                [BOOT_HEARD] = {[LAUNCHER_ASKS] = {BOOT_HEARD, NOTHING},
+                                [UNITS_STARTED] = {BOOT_DONE, SERVE},
+                                [NOTHING_AWAITED] = {BOOT_HEARD, NOTHING},
+                                [GAVE_UP] = {BOOT_LATE, END_POD}},
+                [BOOT_DONE] = {[LAUNCHER_ASKS] = {BOOT_DONE, NOTHING},
+                               [NOTHING_AWAITED] = {BOOT_UP, TELL_UP},
+                               [GAVE_UP] = {BOOT_LATE, END_POD}},
+                [BOOT_UP] = {[LAUNCHER_ASKS] = {BOOT_UP, NOTHING},
+                             [NOTHING_AWAITED] = {BOOT_UP, NOTHING},
+                             [GAVE_UP] = {BOOT_UP, NOTHING}},
+                [BOOT_LATE_SILENT] = {[LAUNCHER_ASKS] = {BOOT_LATE, TAKE_SIGNALS},
+                                      [UNITS_STARTED] = {BOOT_LATE, SERVE},
+                                      [NOTHING_AWAITED] = {BOOT_LATE_SILENT, NOTHING},
+                                      [GAVE_UP] = {BOOT_LATE_SILENT, NOTHING}},
+                [BOOT_LATE] = {[LAUNCHER_ASKS] = {BOOT_LATE, NOTHING},
+                               [NOTHING_AWAITED] = {BOOT_LATE, NOTHING},
+                               [GAVE_UP] = {BOOT_LATE, NOTHING}},
+};
+
+static const StateTable table = STATE_TABLE("boot", states, events, transitions);
+
+bool supervisor_is_heard(const Supervisor *s)
+{
+        return s->boot != BOOT_SILENT && s->boot != BOOT_LATE_SILENT;
+}
+
+bool supervisor_has_booted(const Supervisor *s)
+{
+        return s->boot == BOOT_DONE || s->boot == BOOT_UP || s->boot == BOOT_LATE;
+}
+
+bool supervisor_is_up(const Supervisor *s)
+{
+        return s->boot == BOOT_UP;
+}
+
+static void serve(Supervisor *s);
+static void tell_up(Supervisor *s);
+static void end_late_pod(Supervisor *s);
+
+static void handle(Supervisor *s, BootEvent event)
+{
+        static void (*const actions[_BOOT_ACTION_MAX])(Supervisor * s) = {
+                        [TAKE_SIGNALS] = supervisor_signal_again,
+                        [SERVE] = serve,
+                        [TELL_UP] = tell_up,
+                        [END_POD] = end_late_pod,
+        };
+        const StateTransition *t = state_table_find(&table, s->boot, event);
+
+        if (!t)
+                return;
+        s->boot = t->to;
+        if (actions[t->action])
+                actions[t->action](s);
+}
+
+/* --- What happens -------------------------------------------------------------------------------------- */
 
 static void set_leader(Supervisor *s)
 {
@@ -47,7 +144,8 @@ static int open_sockets(Supervisor *s)
  * set before the pod counts as up. */
 static int set_parameters(Supervisor *s)
 {
-        int r = s->heard || s->runtime.leader <= 0 ? 0 : server_set_parameters(s->server, &s->refusal);
+        bool due = s->runtime.leader > 0 && !supervisor_is_heard(s);
+        int r = due ? server_set_parameters(s->server, &s->refusal) : 0;
 
         if (r < 0)
                 supervisor_kill(s);
@@ -67,14 +165,16 @@ static void tell_ready(Supervisor *s)
         supervisor_notify_host(s, "READY=1");
 }
 
-/* The pod's systemd has no job left; but an app may be waiting for its next attempt. */
 void supervisor_check_ready(void *userdata)
 {
         Supervisor *s = userdata;
 
-        if (s->ready || s->late || !s->booted || s->syncing || !readiness_is_settled(s->readiness))
-                return;
-        s->ready = true;
+        if (!s->syncing && readiness_is_settled(s->readiness))
+                handle(s, NOTHING_AWAITED);
+}
+
+static void tell_up(Supervisor *s)
+{
         cgroup_moves_expect(s->moves, MOVES_OF_START_USEC);
         supervisor_journal_up(s);
         tell_ready(s);
@@ -82,19 +182,21 @@ void supervisor_check_ready(void *userdata)
 
 static void set_booted(Supervisor *s)
 {
-        if (s->booted)
+        if (supervisor_has_booted(s))
                 return;
         set_leader(s);
-        if (open_sockets(s) < 0 || set_parameters(s) < 0)
-                return;
-        s->booted = true;
+        if (open_sockets(s) >= 0 && set_parameters(s) >= 0)
+                handle(s, UNITS_STARTED);
+}
+
+static void serve(Supervisor *s)
+{
         supervisor_listen_all(s);
         supervisor_follow_units(s);
         log_debug("The pod's systemd is up: it is process %d of the host", (int) s->runtime.leader);
         idle_watch_begin(s->idle_watch);
         supervisor_check_ready(s);
-        if (s->stop_requests > 0)
-                supervisor_signal_leader(s);
+        supervisor_signal_again(s);
 }
 
 void supervisor_notify_status(Supervisor *s)
@@ -111,9 +213,7 @@ void supervisor_asked(void *userdata, AppInstance *app, LaunchPhase what)
 {
         Supervisor *s = userdata;
 
-        if (!s->heard && s->stop_requests > 0)
-                supervisor_signal_leader(s);
-        s->heard = true;
+        handle(s, LAUNCHER_ASKS);
         supervisor_follow_units(s);
 }
 
@@ -129,10 +229,9 @@ int supervisor_prepare(void *userdata, AppInstance *app, Error *e)
         return app->settings.control ? control_api_begin(s->interface, s->mounts, app, e) : 0;
 }
 
-static void give_up_waiting(Supervisor *s)
+static void end_late_pod(Supervisor *s)
 {
-        if (s->ready || s->late || readiness_describe(s->readiness, &s->late) < 0)
-                return;
+        (void) readiness_describe(s->readiness, &s->late);
         supervisor_stop(s);
 }
 
@@ -141,12 +240,12 @@ static void judge_health(Supervisor *s, const AppInstance *app)
 {
         const AppSettings *a = &app->settings;
 
-        if (s->ready_fd < 0 || s->ready || app->health.state != HEALTH_UNHEALTHY ||
+        if (s->ready_fd < 0 || supervisor_is_up(s) || app->health.state != HEALTH_UNHEALTHY ||
             app->status.readiness != READINESS_STARTING || a->restart != RESTART_NO ||
             a->health.action == HEALTH_RESTART)
                 return;
         s->unhealthy = true;
-        give_up_waiting(s);
+        handle(s, GAVE_UP);
 }
 
 static MainEnd read_end(const LaunchEvent *event)
@@ -168,18 +267,13 @@ static int on_main_ended(Supervisor *s, AppInstance *app, const LaunchEvent *eve
         return app->status.started_usec > 0 ? 1 : -ECANCELED;
 }
 
-static bool pod_is_ending(const Supervisor *s)
-{
-        return s->ends || s->stop_requests > 0;
-}
-
 /* A start that waits for the health check fails once the check has failed too often. */
 static void on_checked(Supervisor *s, AppInstance *app, const LaunchEvent *event)
 {
         HealthState before = app->health.state;
 
-        /* A check also fails because the app is being ended. An action on that would interfere with the end. */
-        if (pod_is_ending(s) || app_is_ending(app))
+        /* A check also fails because the app is being ended, or has ended by itself. An action on that would interfere with the end. */
+        if (supervisor_ends(s) || app_is_ending(app) || !admission_process_is_alive(app))
                 return;
         bool acts = app_life_checked(app, event) > 0;
 
@@ -269,14 +363,14 @@ static void on_slow(void *userdata)
         _cleanup_error_ Error e = ERROR_NULL;
         Supervisor *s = userdata;
 
-        if (s->ready || s->ready_fd < 0 || readiness_awaits_reports(s->readiness) ||
+        if (supervisor_is_up(s) || s->ready_fd < 0 || readiness_awaits_reports(s->readiness) ||
             readiness_describe(s->readiness, &which) < 0)
                 return;
         (void) error_set(&e, -ETIMEDOUT, "Pod %s is not up after %llu s: %s", pod_display_name(s->pod),
                          (unsigned long long) (s->options->start_wait_usec / 1000000U),
-                         s->booted && s->syncing ? "its files are still being written to disk"
-                         : isempty(which)        ? "its systemd is still starting"
-                                                 : which);
+                         supervisor_has_booted(s) && s->syncing ? "its files are still being written to disk"
+                         : isempty(which)                       ? "its systemd is still starting"
+                                                                : which);
         (void) error_hint(&e, -ETIMEDOUT,
                           "It keeps running: 'acnspawn status %s' shows how far it is, 'acnspawn stop %s' "
                           "ends it. --ready-timeout= says how long to wait.",
@@ -287,7 +381,7 @@ static void on_slow(void *userdata)
 
 static void on_late(void *userdata)
 {
-        give_up_waiting(userdata);
+        handle(userdata, GAVE_UP);
 }
 
 static void handle_notification(Supervisor *s, char *text)

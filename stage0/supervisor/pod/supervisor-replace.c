@@ -57,8 +57,7 @@ static const char *parameter(const AppChange *c, const char *key)
 
 static void hold(AppInstance *app, bool held)
 {
-        app->change = held ? "replacing" : NULL;
-        app->units[0].held = held;
+        app_place_handle(app, held ? PLACE_IS_REPLACED : PLACE_IS_SETTLED);
 }
 
 /* "acnspawn status" reads the record; the manifest on disk still has the old app. */
@@ -188,11 +187,6 @@ static void drop_new(Supervisor *s, Replacement *x)
         x->new = pod_app_free(x->new);
 }
 
-static bool pod_is_to_end(const Supervisor *s)
-{
-        return s->ends || s->stop_requests > 0;
-}
-
 static void conclude_restoring(AppChange *c, int r, const Error *why)
 {
         Supervisor *s = c->supervisor;
@@ -206,7 +200,7 @@ static void conclude_restoring(AppChange *c, int r, const Error *why)
                 (void) error_hint(&e, code, "App %s of the old image could not be started again, either: %s",
                                   app_instance_path(x->app),
                                   why && why->message ? why->message : strerror(-r));
-        else if (x->was_running && !pod_is_to_end(s))
+        else if (x->was_running && !supervisor_ends(s))
                 (void) error_hint(&e, code, "App %s of the old image runs again.",
                                   app_instance_path(x->app));
         interface_announce(s->interface, x->app, "rolledBack", e.message);
@@ -231,7 +225,7 @@ static void start_old(AppChange *c)
         Supervisor *s = c->supervisor;
 
         bool has_run = x->app->units[0].life != UNIT_UP && x->app->status.starts > x->starts;
-        if (!x->was_running || has_run || pod_is_to_end(s)) {
+        if (!x->was_running || has_run || supervisor_ends(s)) {
                 conclude_restoring(c, 0, NULL);
                 return;
         }
@@ -295,13 +289,13 @@ static void begin_restoring(AppChange *c)
 {
         Replacement *x = c->replacement;
 
-        if (pod_is_to_end(c->supervisor))
+        if (supervisor_ends(c->supervisor))
                 return;
         if (!x->swapped) {
                 restore(c, false);
                 return;
         }
-        x->app->stop = STOP_TO_CHANGE;
+        app_stop_handle(x->app, CHANGE_STOPS);
         if (!change_reaches_manager(c, begin_restoring))
                 return;
         if (x->app->units[0].life != UNIT_UP ||
@@ -511,7 +505,7 @@ static void on_old_stopped(AppChange *c, int r, const char *result)
         (void) error_set(&x->error, r < 0 ? r : -EIO, "App %s could not be stopped",
                          app_instance_path(x->app));
         x->was_running = false; /* its units stay as they are */
-        x->app->stop = STOP_NONE;
+        app_stop_handle(x->app, STOP_FAILED);
         begin_restoring(c);
 }
 
@@ -525,7 +519,7 @@ static void stop_old(AppChange *c)
                 unload_old(c);
                 return;
         }
-        x->app->stop = STOP_TO_CHANGE;
+        app_stop_handle(x->app, CHANGE_STOPS);
         int r = change_run(c, "StopUnit", x->app->units[0].name, on_old_stopped);
         if (r < 0)
                 on_old_stopped(c, r, NULL);
@@ -544,7 +538,7 @@ static void begin_replacing(AppChange *c)
 
 static int check_idle(AppChange *c, AppInstance *app, Error *e)
 {
-        if (!app || app->removing)
+        if (!app || app_is_leaving(app))
                 return error_set(e, -ESRCH, "The pod has no app %s", c->name);
         if (app->n_jobs > 0)
                 return error_set(e, -EBUSY, "App %s is just being started or stopped", app->name);

@@ -23,8 +23,8 @@ static bool can_start(const Supervisor *s, const AppInstance *app)
 {
         const PodUnit *u = &app->units[0];
 
-        return s->connection == CONNECTION_KNOWN && !s->ends && s->stop_requests == 0 && u->known &&
-               u->life != UNIT_UP && !u->held && !app->waking && !supervisor_removes_app(s, app) &&
+        return s->connection == CONNECTION_KNOWN && !supervisor_ends(s) && u->known && u->life != UNIT_UP &&
+               !u->held && !app->waking && !supervisor_removes_app(s, app) &&
                !app_sockets_are_closed(app->sockets);
 }
 
@@ -58,7 +58,7 @@ static void start(Supervisor *s, AppInstance *app)
         int r = manager_link_run(s->manager, "StartUnit", app->units[0].name, on_started, app);
 
         app->waking = r >= 0;
-        app->stop = STOP_NONE;
+        app_stop_handle(app, APP_BEGINS_ANEW);
         log_debug("A connection starts app %s%s%s", app->name, r < 0 ? ": " : "", r < 0 ? strerror(-r) : "");
 }
 

@@ -6,8 +6,50 @@
 #include <signal.h>
 #include <sys/syscall.h>
 
-#include "stage0/supervisor/pod/supervisor-internal.h"
+#include "stage0/supervisor/apps/state-table.h"
 #include "stage0/supervisor/apps/task-state.h"
+#include "stage0/supervisor/pod/supervisor-internal.h"
+
+typedef enum EndAction {
+        IMPOSSIBLE, /* the event cannot occur in this state */
+        NOTHING,
+        ASK,
+        KILL,
+} EndAction;
+
+static const char *const states[_END_STATE_MAX] = {
+                [END_NONE] = "none",           [END_BY_POLICY] = "by-policy", [END_ASKED] = "asked",
+                [END_BY_SIGNAL] = "by-signal", [END_KILLED] = "killed",
+};
+
+static const char *const events[_END_EVENT_MAX] = {
+                [POLICY_ENDS] = "policy-ends",
+                [END_IS_ASKED] = "asked",
+                [SIGNAL_CAME] = "signal",
+                [KILL_IS_ASKED] = "kill-asked",
+};
+
+/* A pod that is to end is not judged by its exit policy. */
+static const StateTransition transitions[_END_STATE_MAX][_END_EVENT_MAX] = {
+                [END_NONE] = {[POLICY_ENDS] = {END_BY_POLICY, ASK},
+                              [END_IS_ASKED] = {END_ASKED, ASK},
+                              [SIGNAL_CAME] = {END_BY_SIGNAL, ASK},
+                              [KILL_IS_ASKED] = {END_KILLED, KILL}},
+                [END_BY_POLICY] = {[END_IS_ASKED] = {END_ASKED, ASK},
+                                   [SIGNAL_CAME] = {END_BY_SIGNAL, ASK},
+                                   [KILL_IS_ASKED] = {END_KILLED, KILL}},
+                [END_ASKED] = {[END_IS_ASKED] = {END_ASKED, ASK},
+                               [SIGNAL_CAME] = {END_BY_SIGNAL, ASK},
+                               [KILL_IS_ASKED] = {END_KILLED, KILL}},
+                [END_BY_SIGNAL] = {[END_IS_ASKED] = {END_BY_SIGNAL, ASK},
+                                   [SIGNAL_CAME] = {END_KILLED, KILL},
+                                   [KILL_IS_ASKED] = {END_KILLED, KILL}},
+                [END_KILLED] = {[END_IS_ASKED] = {END_KILLED, NOTHING},
+                                [SIGNAL_CAME] = {END_KILLED, KILL},
+                                [KILL_IS_ASKED] = {END_KILLED, KILL}},
+};
+
+static const StateTable table = STATE_TABLE("end", states, events, transitions);
 
 void supervisor_kill(Supervisor *s)
 {
@@ -18,12 +60,12 @@ void supervisor_kill(Supervisor *s)
 
 /* The pod's systemd takes this as the order to go to halt.target, which in our pods is the orderly end; one of a user
  * goes to exit.target. */
-void supervisor_signal_leader(Supervisor *s)
+static void signal_leader(Supervisor *s)
 {
         pod_pause_release(s->pause);
         FOREACH_APP(app, s->apps)
-        if (app->units[0].life == UNIT_UP && app->stop == STOP_NONE)
-                app->stop = STOP_POD_ENDED;
+        if (app->units[0].life == UNIT_UP)
+                app_stop_handle(app, POD_IS_ENDED);
         if (s->leader_fd < 0)
                 return;
         (void) syscall(SYS_pidfd_send_signal, s->leader_fd, s->pod->config.host_pid ? SIGTERM : SIGRTMIN + 3,
@@ -32,10 +74,38 @@ void supervisor_signal_leader(Supervisor *s)
         (void) syscall(SYS_pidfd_send_signal, s->leader_fd, SIGCONT, NULL, 0);
 }
 
+bool supervisor_ends(const Supervisor *s)
+{
+        return s->end != END_NONE;
+}
+
+bool supervisor_was_asked_to_end(const Supervisor *s)
+{
+        return s->end >= END_ASKED;
+}
+
+void supervisor_handle_end(Supervisor *s, EndEvent event)
+{
+        const StateTransition *t = state_table_find(&table, s->end, event);
+
+        if (!t)
+                return;
+        s->end = t->to;
+        if (t->action == ASK)
+                signal_leader(s);
+        else if (t->action == KILL)
+                supervisor_kill(s);
+}
+
+void supervisor_signal_again(Supervisor *s)
+{
+        if (supervisor_was_asked_to_end(s))
+                signal_leader(s);
+}
+
 void supervisor_stop(Supervisor *s)
 {
-        s->stop_requests++;
-        supervisor_signal_leader(s);
+        supervisor_handle_end(s, END_IS_ASKED);
 }
 
 /* Before the pod's systemd is up it would lose the signal: it is sent again then. A stop requested by other
@@ -43,15 +113,10 @@ void supervisor_stop(Supervisor *s)
  * SIGHUP follows another signal by itself, as at the end of a session. */
 bool supervisor_request_stop(Supervisor *s, int sig)
 {
-        s->stop_requests++;
         s->stopped_by_host = true;
         supervisor_notify_stopping(s);
-        if (sig == SIGHUP || s->stop_signals++ == 0 || s->detached) {
-                supervisor_signal_leader(s);
-                return false;
-        }
-        supervisor_kill(s);
-        return true;
+        supervisor_handle_end(s, sig == SIGHUP || s->detached ? END_IS_ASKED : SIGNAL_CAME);
+        return s->end == END_KILLED;
 }
 
 /* --- Before the event loop ----------------------------------------------------------------------------- */
@@ -64,7 +129,7 @@ bool supervisor_serve_calls(void *userdata)
 
         for (unsigned i = 0; i < CALLS_MAX && sd_event_run(s->event, 0) > 0; i++)
                 ;
-        return s->stop_requests > 0;
+        return supervisor_was_asked_to_end(s);
 }
 
 /* --- Requests of the host's systemd -------------------------------------------------------------------- */

@@ -57,7 +57,7 @@ static void judge(Supervisor *s)
 {
         const PodUnit *unit = NULL;
 
-        if (s->ends || s->stop_requests > 0)
+        if (supervisor_ends(s))
                 return;
         supervisor_spread_fate(s);
         _cleanup_free_ PodUnit **units = NULL;
@@ -67,8 +67,7 @@ static void judge(Supervisor *s)
                 return;
         log_debug("The pod ends: %s%s%s", unit ? "app " : "", unit ? unit->app->name : "",
                   unit ? "" : ends[end]);
-        s->ends = true;
-        supervisor_signal_leader(s);
+        supervisor_handle_end(s, POLICY_ENDS);
 }
 
 /* --- Ends of apps --------------------------------------------------------------------------------------- */
@@ -83,7 +82,7 @@ static void check_restarts(Supervisor *s, AppInstance *app)
             !backoff_is_used_up(&app->status, &app->settings))
                 return;
         supervisor_give_up_app(s, app);
-        if (s->ends || s->stop_requests > 0 || !s->manager)
+        if (supervisor_ends(s) || !s->manager)
                 return;
         log_debug("App %s was restarted too often: it is given up", app->name);
         app->units[0].unsound = true;
@@ -94,8 +93,8 @@ static void check_restarts(Supervisor *s, AppInstance *app)
 /* The launcher that asks whether APP is ready does not run once the app has ended, which may have reported it before. */
 static void take_last_notice(Supervisor *s, AppInstance *app)
 {
-        if (app->settings.notify && !app->has_health && app->status.readiness == READINESS_STARTING &&
-            server_app_is_ready(app))
+        if (app->settings.notify && app->check == CHECK_NONE &&
+            app->status.readiness == READINESS_STARTING && server_app_is_ready(app))
                 supervisor_app_ready(s, app);
 }
 
@@ -145,12 +144,12 @@ static void end_app(Supervisor *s, AppInstance *app, const MainEnd *end)
         readiness_settle(app);
         if (admission_process_is_alive(app)) {
                 if (end->given_up) {
-                        app->given_up = true;
+                        app_run_handle(app, RUN_IS_GIVEN_UP);
                         app_life_signal_denied(app);
                 }
                 return;
         }
-        if (app->begun) {
+        if (app->run != APP_RUN_NONE) {
                 /* All output is stored before the status says that the app has ended. */
                 forwarders_drain(s->forwarders, app);
                 take_last_notice(s, app);
@@ -196,7 +195,7 @@ static bool has_exited(const MainEnd *end)
 /* If the kernel has killed the processes with the pod, that is not the end of the app by itself. */
 static bool is_end_of_app(const AppInstance *app, const MainEnd *end, bool in_order)
 {
-        return (in_order && !app->given_up) || has_exited(end);
+        return (in_order && app->run != APP_RUN_GIVEN_UP) || has_exited(end);
 }
 
 /* systemd has not reported how the app has ended. IN_ORDER: if not, the kernel has killed the processes. */
@@ -204,7 +203,7 @@ static void end_unknown(Supervisor *s, AppInstance *app, bool in_order)
 {
         MainEnd end = {.exit_status = -1};
 
-        if (!app->begun)
+        if (app->run == APP_RUN_NONE)
                 return;
         int r = end_of_process(app, &end);
         log_debug("The end of app %s is known only from its process: %s", app->name,
@@ -234,7 +233,8 @@ void supervisor_end_apps(Supervisor *s, bool in_order)
         {
                 MainEnd end = {};
                 readiness_settle(app);
-                if (app->begun && end_of_process(app, &end) >= 0 && is_end_of_app(app, &end, in_order))
+                if (app->run != APP_RUN_NONE && end_of_process(app, &end) >= 0 &&
+                    is_end_of_app(app, &end, in_order))
                         end_unknown(s, app, in_order);
         }
 }
@@ -246,7 +246,7 @@ static void on_stopped(void *userdata, void *tag, const MainEnd *end)
         bool says_nothing = isempty(end->result) || streq(end->result, "success");
 
         /* A unit that was unloaded at its end, and loaded again to answer, has forgotten it. */
-        if (!end->known && !end->given_up && says_nothing && u->app->begun)
+        if (!end->known && !end->given_up && says_nothing && u->app->run != APP_RUN_NONE)
                 end_unknown(userdata, u->app, true);
         else
                 end_app(userdata, u->app, end);
@@ -256,7 +256,8 @@ static bool find_end(void *userdata, void *tag, MainEnd *ret)
 {
         const PodUnit *u = tag;
 
-        return u->app->begun && end_of_process(u->app, ret) >= 0 && is_end_of_app(u->app, ret, true);
+        return u->app->run != APP_RUN_NONE && end_of_process(u->app, ret) >= 0 &&
+               is_end_of_app(u->app, ret, true);
 }
 
 /* --- States of units ----------------------------------------------------------------------------------- */
@@ -279,10 +280,10 @@ static void on_judge(void *userdata)
 /* The pod ends, and all of its apps have: nothing that the pod's systemd could report matters any more. */
 static bool is_done_with_manager(const Supervisor *s)
 {
-        if ((!s->ends && s->stop_requests == 0) || s->changes || s->launches)
+        if (!supervisor_ends(s) || s->changes || s->launches)
                 return false;
         FOREACH_APP(app, s->apps)
-        if (!app->units[0].known || app_is_up(app) || app->begun)
+        if (!app->units[0].known || app_is_up(app) || app->run != APP_RUN_NONE)
                 return false;
         return true;
 }
@@ -340,7 +341,7 @@ static void repeat_requests(Supervisor *s)
         FOREACH_APP(app, s->apps)
         if (app_is_ending(app) && stop_reason_is_repeated(app->stop))
                 (void) manager_link_run(s->manager, "StopUnit", app->units[0].name, NULL, NULL);
-        else if (app->health.action_sent && !app_is_ending(app))
+        else if (app->check == CHECK_ACTS && !app_is_ending(app))
                 app_life_action_failed(app);
 }
 
@@ -443,8 +444,11 @@ static void on_ready(void *userdata)
 /* Frees the link later: this is called by it. */
 static void on_lost(void *userdata)
 {
+        Supervisor *s = userdata;
+
         log_debug("The connection to the pod's systemd has ended");
-        handle_connection(userdata, DISCONNECTED);
+        server_extend_again(s->server);
+        handle_connection(s, DISCONNECTED);
 }
 
 static int connect_manager(Supervisor *s, Error *e)
@@ -506,7 +510,7 @@ static int on_connect(sd_event_source *source, void *userdata)
                 return 0;
         if (r >= 0)
                 handle_connection(s, CONNECTED);
-        else if (s->late || s->stop_requests > 0) /* it is about to */
+        else if (supervisor_ends(s)) /* it is about to */
                 handle_connection(s, NOT_CONNECTED);
         else {
                 error_move(&s->refusal, &e);
@@ -533,7 +537,7 @@ int supervisor_open_units(Supervisor *s, Error *e)
 
 void supervisor_follow_units(Supervisor *s)
 {
-        if (s->leader_fd >= 0 && (s->heard || s->booted))
+        if (s->leader_fd >= 0 && supervisor_is_heard(s))
                 handle_connection(s, MAY_CONNECT);
 }
 
@@ -560,19 +564,12 @@ static void on_stop_call(void *userdata, bool kill)
         Supervisor *s = userdata;
 
         supervisor_notify_stopping(s);
-        if (!kill) {
-                supervisor_stop(s);
-                return;
-        }
-        s->stop_requests++;
-        supervisor_kill(s);
+        supervisor_handle_end(s, kill ? KILL_IS_ASKED : END_IS_ASKED);
 }
 
 static bool pod_ends(void *userdata)
 {
-        const Supervisor *s = userdata;
-
-        return s->ends || s->stop_requests > 0;
+        return supervisor_ends(userdata);
 }
 
 static bool removes_app(void *userdata, const AppInstance *app)
