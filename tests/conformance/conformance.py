@@ -15,10 +15,11 @@ import tempfile
 import time
 import uuid
 
+from images import DEBIAN  # of this directory: that of the integration tests has a program of that name
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../integration"))
 
-from images import DEBIAN
 from pace import patience
 
 PROGRAM = os.environ.get("ACNSPAWN_CRI", os.path.join(HERE, "../../build/check/gcc/cri/acnspawn-cri"))

@@ -10,11 +10,11 @@ import argparse
 import subprocess
 import sys
 
-import control
+import containerd
 import images
 import specs
 from conformance import *
-from control import Control
+from containerd import Control
 
 # Specs that cannot pass here: how they fail, and why. Another failure of them counts.
 KNOWN = {
@@ -60,7 +60,7 @@ def main():
     p.add_argument("--report")
     p.add_argument("--control", action="store_true")
     a = p.parse_args()
-    enter("crictl", "critest", *(control.PROGRAMS if a.control else ()))
+    enter("crictl", "critest", *(containerd.PROGRAMS if a.control else ()))
     ours, rc = test(World("crictl", "critest"), a)
     count = specs.tell(ours, rc, KNOWN, a.focus)
     if a.control:

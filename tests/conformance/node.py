@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The NodeConformance specs of Kubernetes' own tests, on a Kubernetes of one node on acnspawn-cri.
 
-    node.py [--runtime=acnspawn|containerd] [--focus=REGEX] [--processes=N] [--report=FILE] [--control]
+    node.py [--runtime=acnspawn|containerd] [--focus=REGEX] [--processes=N] [--timeout=DURATION] [--report=FILE]
+            [--control]
 
 They mostly wait: all of them take about a quarter of an hour, and few a processor. --control runs them on containerd as well, and prints the
 counts of both and the specs that end differently."""
@@ -12,11 +13,11 @@ import subprocess
 import sys
 import time
 
-import control
+import containerd
 import images
 import specs
 from conformance import *
-from control import Control
+from containerd import Control
 from kubelet import complaints
 from kubernetes import PROGRAMS, Cluster
 
@@ -34,11 +35,11 @@ KNOWN = {}
 KNOWN_OF_CONTAINERD = {}
 
 
-def run(world, focus, processes):
+def run(world, a):
     """Returns the specs, and the exit status of ginkgo."""
     skip = ["--skip=" + name for name in LEFT_OUT]
-    command = [world.bin + "/ginkgo", "--procs=%d" % processes, "--no-color", "--timeout=60m", "--json-report=report.json",
-               "--output-dir=" + world.dir, "--focus=" + (focus or ALL), *skip, world.bin + "/e2e.test", "--", "--kubeconfig=" + os.environ["KUBECONFIG"],
+    command = [world.bin + "/ginkgo", "--procs=%d" % a.processes, "--no-color", "--timeout=" + a.timeout, "--json-report=report.json",
+               "--output-dir=" + world.dir, "--focus=" + (a.focus or ALL), *skip, world.bin + "/e2e.test", "--", "--kubeconfig=" + os.environ["KUBECONFIG"],
                "--provider=skeleton", "--num-nodes=1", "--disable-log-dump", "--minStartupPods=0", "--report-dir=" + world.path("reports"),
                "--kubectl-path=" + world.bin + "/kubectl"]
     os.makedirs(world.path("reports"), exist_ok=True)
@@ -56,7 +57,7 @@ def test(world, a):
         world.start_runtime()
         with cluster:
             print("The node is ready after %.1f s" % (time.monotonic() - began), flush=True)
-            seen, rc = run(world, a.focus, a.processes)
+            seen, rc = run(world, a)
             if rc != 0:
                 print("\n".join(complaints(world)))
         if a.report:
@@ -70,13 +71,14 @@ def main():
     p.add_argument("--runtime", choices=("acnspawn", "containerd"), default="acnspawn")
     p.add_argument("--focus", default="")
     p.add_argument("--processes", type=int, default=12)
+    p.add_argument("--timeout", default="60m")
     p.add_argument("--report")
     p.add_argument("--control", action="store_true")
     a = p.parse_args()
     if not shutil.which("openssl"):
         skip("openssl is missing")
     with_containerd = a.control or a.runtime == "containerd"
-    enter(*NEEDED, *(control.PROGRAMS if with_containerd else ()))
+    enter(*NEEDED, *(containerd.PROGRAMS if with_containerd else ()))
 
     def other():
         return Control(*NEEDED, pause="registry.k8s.io/pause:3.10.2")

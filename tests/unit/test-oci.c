@@ -1456,6 +1456,7 @@ int main(void)
         RUN(hard_links_to_different_lower_layers);
         RUN(a_layer_made_of_several_is_no_blob);
         RUN(devices_over_files_of_lower_layers);
+        RUN(directories_in_the_place_of_devices);
         RUN(devices_in_the_place_of_directories_with_devices);
         RUN(hard_links_to_devices);
         RUN(a_lowest_layer_with_devices_further_up);
