@@ -40,7 +40,7 @@ bool process_is_alive(int pid_fd)
         return pid_fd >= 0 && poll(&p, 1, 0) == 0;
 }
 
-/* By its number, which cannot be reused before the process was reaped. */
+/* The number is looked up just before: another process can have it only if this one ends, is reaped and its number is used again in between. */
 static int signal_by_number(int pid_fd, int sig)
 {
         pid_t pid;
