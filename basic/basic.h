@@ -490,6 +490,18 @@ int fd_list_push(FdList *f, int fd);
 /* Removes and returns the descriptor with index I. -ENXIO: it does not exist, or was taken before. */
 int fd_list_take(FdList *f, size_t i);
 
+/* --- Processes by their descriptors (process.c) -------------------------------------------------------- */
+
+/* Whether R is what a filter of system calls around acnspawn may answer to a call that it refuses: -EPERM, -EACCES, -ENOSYS. For calls for
+ * which the kernel has other errors. */
+bool is_refusal(int r);
+/* The PID of the process of PID_FD in this pid namespace. -ESRCH: it has ended, or is not visible here. */
+int process_number(int pid_fd, pid_t *ret);
+/* False for a process that has ended, reaped or not, and for a negative PID_FD. */
+bool process_is_alive(int pid_fd);
+/* Sends SIG; 0: only checks that the process is there. By kill() if pidfd_send_signal() is refused. -ESRCH: it has ended. */
+int process_signal(int pid_fd, int sig);
+
 /* --- Free space (space.c) ------------------------------------------------------------------------------ */
 
 #define DISK_RESERVE (64ULL << 20)  /* bytes that writers to the store leave free */

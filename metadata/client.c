@@ -48,7 +48,7 @@ static void reap(int pidfd)
                 r = poll(&p, 1, END_TIMEOUT_MSEC);
         while (r < 0 && errno == EINTR);
         if (r <= 0)
-                (void) pidfd_send_signal(pidfd, SIGKILL, NULL, 0);
+                (void) process_signal(pidfd, SIGKILL);
         while (waitid(P_PIDFD, (id_t) pidfd, &info, WEXITED) < 0 && errno == EINTR)
                 ;
 }

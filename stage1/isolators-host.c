@@ -111,7 +111,7 @@ void host_features_detect_security(HostFeatures *h)
         h->resources = prctl(PR_CAPBSET_READ, CAP_SYS_RESOURCE, 0, 0, 0) > 0;
         int version = (int) syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
         h->landlock = version > 0 ? version : 0;
-        h->landlock_refused = version < 0 && errno == EPERM;
+        h->landlock_refused = version < 0 && errno != ENOSYS && is_refusal(-errno);
 }
 
 static int check_system_calls(const PodApp *a, Error *e)

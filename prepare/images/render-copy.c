@@ -23,7 +23,8 @@ static ssize_t copy_some(int from, int to, off_t *at, size_t size)
         off_t out = *at;
         ssize_t n = copy_file_range(from, at, to, &out, size, 0);
 
-        if (n > 0 || (n < 0 && errno != EXDEV && errno != EINVAL && errno != EOPNOTSUPP && errno != ENOSYS))
+        if (n > 0 ||
+            (n < 0 && errno != EXDEV && errno != EINVAL && errno != EOPNOTSUPP && !is_refusal(-errno)))
                 return n;
         return lseek(to, *at, SEEK_SET) < 0 ? -1 : sendfile(to, from, at, size);
 }

@@ -87,7 +87,7 @@ static void add_process(GpgCall *c, int pidfd)
 {
         remove_ended(c);
         if (GREEDY_REALLOC(c->processes, c->n_processes_allocated, c->n_processes + 1) < 0) {
-                (void) syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, NULL, 0);
+                (void) process_signal(pidfd, SIGKILL);
                 (void) close(pidfd);
                 return;
         }
@@ -121,8 +121,7 @@ static void kill_processes(GpgCall *c)
 {
         remove_ended(c);
         for (size_t i = 0; i < c->n_processes; i++)
-                (void) syscall(SYS_pidfd_send_signal, c->processes[i], c->n_kills > 0 ? SIGKILL : SIGTERM,
-                               NULL, 0);
+                (void) process_signal(c->processes[i], c->n_kills > 0 ? SIGKILL : SIGTERM);
         c->n_kills++;
 }
 
@@ -143,7 +142,7 @@ static void end_processes(GpgCall *c)
         receive_last_processes(c);
         for (size_t i = 0; i < c->n_processes; i++) {
                 if (!ends_within(c->processes[i], c->result < 0 || c->stopped ? 0 : EXIT_TIME_MSEC)) {
-                        (void) syscall(SYS_pidfd_send_signal, c->processes[i], SIGKILL, NULL, 0);
+                        (void) process_signal(c->processes[i], SIGKILL);
                         (void) ends_within(c->processes[i], EXIT_TIME_MSEC);
                 }
                 (void) close(c->processes[i]);

@@ -256,6 +256,16 @@ static int make_file(Unpack *u, Entry *x, Error *e)
         return metadata_apply(u, &t, &x->metadata, x->entry, x->path, e);
 }
 
+static int compare_paths(const void *a, const void *b)
+{
+        return strcmp(a, b);
+}
+
+bool unpack_is_left_out(const Unpack *u, const char *path)
+{
+        return tfind(path, &u->left_out, compare_paths);
+}
+
 /* An entry of a layer may follow another one of the same path. */
 static int make_layer_directory(Unpack *u, Entry *x, Error *e)
 {
@@ -273,7 +283,8 @@ static int make_layer_directory(Unpack *u, Entry *x, Error *e)
         int r = there ? xattr_clear(fd) : 0;
         if (r < 0)
                 return unpack_error_errno(e, r, x->path, "cannot remove the attributes of an earlier entry");
-        r = hides ? unpack_set_opaque(u, fd, x->path, e) : 0;
+        if (hides || (!there && unpack_is_left_out(u, x->path)))
+                r = unpack_set_opaque(u, fd, x->path, e);
         return r < 0 ? r : metadata_defer(u, fd, &x->metadata, x->entry, x->path, e);
 }
 
@@ -331,11 +342,6 @@ static bool is_standard_device(const char *path)
                 if (streq(name, names[i]))
                         return true;
         return false;
-}
-
-static int compare_paths(const void *a, const void *b)
-{
-        return strcmp(a, b);
 }
 
 /* What is a hard link to it is this device, too. */
@@ -489,7 +495,7 @@ static int make_hard_link(Unpack *u, Entry *x, Error *e)
         if (r < 0)
                 return r;
         r = find_link_target(u, x, target, &fd, &st, e);
-        if (r == 0 && tfind(target, &u->left_out, compare_paths))
+        if (r == 0 && unpack_is_left_out(u, target))
                 return leave_out_link(u, x, e);
         if (r == 0)
                 r = find_target_below(u, x, target, &fd, &st, e);

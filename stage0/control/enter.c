@@ -7,7 +7,6 @@
  * the supervisor kills the command. */
 
 #include <signal.h>
-#include <sys/syscall.h>
 
 #include "stage0/api/acn.h"
 #include "stage0/control/control-internal.h"
@@ -95,7 +94,7 @@ static int start(Session *s, Pod *p, const PodApp *app, const EnterOptions *o, E
 
 static void send_signal(const Session *s, int sig)
 {
-        (void) syscall(SYS_pidfd_send_signal, s->process, sig, NULL, 0);
+        (void) process_signal(s->process, sig);
 }
 
 static void on_executed(Session *s)

@@ -217,7 +217,7 @@ static int open_leader(Pod *p, Call *c, Error *e)
         r = pod_cgroup_open_process(p, runtime.leader, fds, ELEMENTSOF(fds), &n);
         for (size_t i = 0; i < n; i++)
                 safe_close(fds[i]);
-        if (r == -ESRCH || syscall(SYS_pidfd_send_signal, c->leader_fd, 0, NULL, 0) < 0)
+        if (r == -ESRCH || process_signal(c->leader_fd, 0) < 0)
                 return error_set(e, -ESRCH, "Pod %s is about to end", pod_display_name(p));
         return 0;
 }

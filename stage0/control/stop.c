@@ -158,7 +158,7 @@ static int wait_without_reply(Pod *p, int supervisor_fd, bool ends, uint64_t tim
         if (ends && timeout_usec > 0 && pod_wait(p, MIN(timeout_usec, END_USEC), NULL) >= 0)
                 return 0;
         if (timeout_usec > 0 && supervisor_fd >= 0)
-                (void) syscall(SYS_pidfd_send_signal, supervisor_fd, SIGTERM, NULL, 0);
+                (void) process_signal(supervisor_fd, SIGTERM);
         int r = pod_wait(p, timeout_usec > 0 ? timeout_usec : ends ? END_USEC : 0, e);
         if (r == -ETIME && operation_check(pod_operation(p), NULL) >= 0)
                 return -ETIMEDOUT;

@@ -129,7 +129,7 @@ static ssize_t copy_some(Content *c, off_t at, size_t n)
                 if (k > 0)
                         return k;
                 /* Some file systems return 0 if they do not support it. */
-                if (k == 0 || errno == EXDEV || errno == EINVAL || errno == EOPNOTSUPP || errno == ENOSYS)
+                if (k == 0 || errno == EXDEV || errno == EINVAL || errno == EOPNOTSUPP || is_refusal(-errno))
                         c->by_hand = true;
                 else
                         return -errno;

@@ -8,7 +8,6 @@
  */
 
 #include <linux/magic.h>
-#include <sys/syscall.h>
 #include <sys/vfs.h>
 
 #include "library/libmnt.h"
@@ -41,7 +40,7 @@ static int open_process_root(Pod *p, const PodApp *app, int *ret_fd, Error *e)
         snprintf(path, sizeof(path), "/proc/%d/root", (int) process.pid);
         _cleanup_close_ int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
         /* If the process still exists, the PID was not reused in between. */
-        if (fd < 0 || syscall(SYS_pidfd_send_signal, pid_fd, 0, NULL, 0) < 0)
+        if (fd < 0 || process_signal(pid_fd, 0) < 0)
                 return error_set(e, -ESRCH, "App %s of pod %s has just ended", app->name,
                                  pod_display_name(p));
         *ret_fd = TAKE_FD(fd);

@@ -82,7 +82,7 @@ static void check_process(Escaped *s, pid_t pid, bool of_app)
 
         if (fd < 0 || !has_escaped(s, pid, of_app) || !process_is_alive(fd))
                 return;
-        (void) syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0);
+        (void) process_signal(fd, SIGKILL);
         note_found(s, pid);
 }
 

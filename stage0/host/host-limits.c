@@ -421,11 +421,6 @@ static int check_space(const HostLimitPlaces *w, HostLimit *ret)
 
 /* --- System calls -------------------------------------------------------------------------------------- */
 
-static bool is_refusal(int code)
-{
-        return code == EPERM || code == EACCES || code == ENOSYS;
-}
-
 static bool call_is_refused(long number, const unsigned long *a)
 {
         int status = 0;
@@ -433,7 +428,7 @@ static bool call_is_refused(long number, const unsigned long *a)
 
         if (pid == 0) {
                 (void) prctl(PR_SET_DUMPABLE, 0); /* no core of what is killed */
-                _exit(syscall(number, a[0], a[1], a[2], a[3], 0UL) < 0 && is_refusal(errno));
+                _exit(syscall(number, a[0], a[1], a[2], a[3], 0UL) < 0 && is_refusal(-errno));
         }
         if (pid < 0 || waitpid(pid, &status, 0) < 0)
                 return false;
@@ -453,8 +448,11 @@ static unsigned list_refused(bool cap_sys_admin, Text *ret)
                 unsigned long arguments[4];
                 bool cap_sys_admin;
         } calls[] = {
+                        {"clone3", SYS_clone3, {none}, false},
                         {"close_range", SYS_close_range, {2, 1}, false},
                         {"execveat", SYS_execveat, {none, name, list, list}, false},
+                        {"fsconfig", SYS_fsconfig, {none, none}, false},
+                        {"fsmount", SYS_fsmount, {none, none}, true},
                         {"fsopen", SYS_fsopen, {name, none}, true},
                         {"memfd_create", SYS_memfd_create, {name, none}, false},
                         {"mount_setattr", SYS_mount_setattr, {none, name, none}, false},
@@ -462,7 +460,7 @@ static unsigned list_refused(bool cap_sys_admin, Text *ret)
                         {"open_tree", SYS_open_tree, {none, name}, false},
                         {"openat2", SYS_openat2, {none, name, (unsigned long) &how, size}, false},
                         {"pidfd_open", SYS_pidfd_open, {none}, false},
-                        {"pidfd_send_signal", SYS_pidfd_send_signal, {none}, false},
+                        {"pivot_root", SYS_pivot_root, {none, none}, true},
                         {"renameat2", SYS_renameat2, {none, name, none, name}, false},
                         {"seccomp", SYS_seccomp, {none}, false},
                         {"setns", SYS_setns, {none}, false},

@@ -300,10 +300,6 @@ bool process_leave(pid_t pid, int msec);
  * their end. */
 int process_leave_streams(void);
 
-/* The PID of the process of PID_FD in this pid namespace. -ESRCH: it has ended, or is not visible here. */
-int process_number(int pid_fd, pid_t *ret);
-/* False for a process that has ended, reaped or not, and for a negative PID_FD. */
-bool process_is_alive(int pid_fd);
 /* How a process that has ended, and was reaped, has ended: *RET is a status as of waitpid(2). -EOPNOTSUPP:
  * the kernel (before Linux 6.15) does not report it. */
 int process_wait_status(int pid_fd, int *ret);

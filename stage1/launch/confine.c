@@ -190,9 +190,10 @@ int apply_landlock(const LaunchConfig *c, Failure *f)
 
         if (is_missing(r) && !(c->capabilities & UINT64_C(1) << CAP_SYS_ADMIN))
                 r = enter_domain_of_files();
-        if (r == -EPERM && c->landlock_optional)
+        bool is_refused = is_refusal(r) && !is_missing(r);
+        if (is_refused && c->landlock_optional)
                 return 0;
-        if (r == -EPERM)
+        if (is_refused)
                 return failure_set(
                                 f, CAUSE_SETUP, r,
                                 "Cannot isolate app %s from the other apps: Landlock is refused, by a filter of "

@@ -91,11 +91,6 @@ static int read_limits(pid_t pid, InheritedSettings *i)
 
 /* A filter of system calls that acnspawn runs in, as in a container, may refuse what concerns scheduling: the command then has that of its caller,
  * as the app has that of the pod's systemd. No errno for a process that has ended is among these. */
-static bool is_refused(int code)
-{
-        return code == -EPERM || code == -EACCES || code == -ENOSYS;
-}
-
 static int read_scheduling(pid_t pid, InheritedSettings *i)
 {
         errno = 0;
@@ -106,10 +101,10 @@ static int read_scheduling(pid_t pid, InheritedSettings *i)
         if (i->policy < 0 || sched_getparam(pid, &i->priority) < 0)
                 return -errno;
         i->io_priority = (int) syscall(SYS_ioprio_get, IO_PRIORITY_OF_PROCESS, pid);
-        if (i->io_priority < 0 && !is_refused(-errno))
+        if (i->io_priority < 0 && !is_refusal(-errno))
                 return -errno;
         i->has_cpus = sched_getaffinity(pid, sizeof(i->cpus), &i->cpus) >= 0;
-        return i->has_cpus || is_refused(-errno) ? 0 : -errno;
+        return i->has_cpus || is_refusal(-errno) ? 0 : -errno;
 }
 
 /* The bounding set of the app's process: the pod's PID 1 may lack capabilities that the launch file
@@ -175,12 +170,12 @@ static int take_scheduling(const InheritedSettings *i)
 {
         if (sched_setscheduler(0, i->policy, &i->priority) < 0 && !is_less(-errno))
                 return -errno;
-        if (i->has_cpus && sched_setaffinity(0, sizeof(i->cpus), &i->cpus) < 0 && !is_refused(-errno))
+        if (i->has_cpus && sched_setaffinity(0, sizeof(i->cpus), &i->cpus) < 0 && !is_refusal(-errno))
                 return -errno;
         if (setpriority(PRIO_PROCESS, 0, i->nice) < 0 && !is_less(-errno))
                 return -errno;
         if (i->io_priority >= 0 && syscall(SYS_ioprio_set, IO_PRIORITY_OF_PROCESS, 0, i->io_priority) < 0 &&
-            !is_refused(-errno))
+            !is_refusal(-errno))
                 return -errno;
         return 0;
 }
@@ -193,7 +188,7 @@ static int take_personality(unsigned long wanted)
         if (personality(wanted) >= 0)
                 return 0;
         int r = -errno;
-        bool has = is_refused(r) && read_file_at(AT_FDCWD, "/proc/self/personality", 32, &own, NULL) >= 0 &&
+        bool has = is_refusal(r) && read_file_at(AT_FDCWD, "/proc/self/personality", 32, &own, NULL) >= 0 &&
                    strtoul(own, NULL, 16) == wanted;
         return has ? 0 : r;
 }
@@ -272,8 +267,8 @@ int join_namespaces(pid_t pid, int pid_fd, const char *app, Failure *f)
         int flags, r = find_namespaces(pid, &flags);
 
         /* The namespaces were found by PID: make sure that the PID still denotes that process. */
-        if (r >= 0 && syscall(SYS_pidfd_send_signal, pid_fd, 0, NULL, 0) < 0)
-                r = -errno;
+        if (r >= 0)
+                r = process_signal(pid_fd, 0);
         /* An app's process has a mount namespace of its own: one without is not the app. */
         if (r >= 0 && !(flags & CLONE_NEWNS))
                 r = -ESRCH;

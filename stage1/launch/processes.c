@@ -58,7 +58,7 @@ static int open_first_process(const char *procs)
                 if (pid <= 1)
                         continue;
                 _cleanup_close_ int fd = (int) syscall(SYS_pidfd_open, pid, 0);
-                if (fd >= 0 && is_first_process(pid) && syscall(SYS_pidfd_send_signal, fd, 0, NULL, 0) >= 0)
+                if (fd >= 0 && is_first_process(pid) && process_signal(fd, 0) >= 0)
                         return TAKE_FD(fd);
         }
         return -ESRCH;

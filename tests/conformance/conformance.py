@@ -15,10 +15,11 @@ import tempfile
 import time
 import uuid
 
+from images import DEBIAN  # of this directory: that of the integration tests has a program of that name
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "../integration"))
 
-from images import DEBIAN
 from pace import patience
 
 PROGRAM = os.environ.get("ACNSPAWN_CRI", os.path.join(HERE, "../../build/check/gcc/cri/acnspawn-cri"))
@@ -46,8 +47,6 @@ def enter(*needed):
         clients(needed)
         sys.stdout.flush()
         os.execvpe("unshare", ["unshare", "--net", "--mount", "--propagation=private", sys.executable, *sys.argv], dict(os.environ, **{INSIDE: "1"}))
-    for number in signal.SIGTERM, signal.SIGHUP:
-        signal.signal(number, lambda number, _: sys.exit(128 + number))  # run the cleanup of __exit__()
     # As a host with systemd has it; these mounts are passed on to nobody else.
     subprocess.run(["mount", "--make-rshared", "/"], check=True)
     ip = ["link set lo up", "link add node0 type veth peer name node1", "addr add %s/24 dev node0" % NODE_ADDRESS, "link set node0 up",
@@ -139,8 +138,7 @@ class World:
         entry = '[[registry]]\nprefix = "%s"\nlocation = "%s"\n[[registry.mirror]]\nlocation = "%s"\ninsecure = true\n'
         self.write("config/registries.d/test.conf", "".join(entry % (h, h, REGISTRY) for h in hosts))
 
-    def start_runtime(self):
-        """Starts the runtime, also after it was stopped."""
+    def write_network(self):
         network = {"cniVersion": "0.4.0", "name": "conformance", "plugins": [
             {"type": "bridge", "bridge": "cri0", "isGateway": True, "ipMasq": False, "hairpinMode": True,
              "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.214.0.0/16"}]], "routes": [{"dst": "0.0.0.0/0"}],
@@ -148,6 +146,10 @@ class World:
             {"type": "portmap", "capabilities": {"portMappings": True}}, {"type": "loopback"}]}
         self.write("cni/net.d/10-bridge.conflist", json.dumps(network))
         self.write("crictl.yaml", "{}\n")
+
+    def start_runtime(self):
+        """Starts the runtime, also after it was stopped."""
+        self.write_network()
         self.runtime = self.start("runtime", PROGRAM, "--socket=" + self.socket, "--dir=" + self.path("store"), "--config-dir=" + self.path("config"),
                                   "--cni-conf-dir=" + self.path("cni/net.d"), "--cni-bin-dir=/usr/lib/cni")
         wait_for(lambda: accepts(socket.AF_UNIX, self.socket), "acnspawn-cri")
@@ -180,6 +182,8 @@ class World:
                                "--timeout=60s", *arguments], stdout=subprocess.PIPE, text=True).stdout
 
     def __enter__(self):
+        for number in signal.SIGTERM, signal.SIGHUP:
+            signal.signal(number, lambda number, _: sys.exit(128 + number))  # run the cleanup of __exit__()
         return self
 
     def __exit__(self, *exception):

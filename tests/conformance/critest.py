@@ -2,16 +2,19 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """critest, the conformance program of the CRI, against acnspawn-cri.
 
-    critest.py [--focus=REGEX] [--report=FILE]"""
+    critest.py [--focus=REGEX] [--report=FILE] [--control]
+
+--control runs it against containerd as well, and prints the counts of both and the specs that end differently."""
 
 import argparse
-import json
-import re
 import subprocess
 import sys
 
+import containerd
 import images
+import specs
 from conformance import *
+from containerd import Control
 
 # Specs that cannot pass here: how they fail, and why. Another failure of them counts.
 KNOWN = {
@@ -30,54 +33,40 @@ if not has_memory_controller():
 
 
 def run(world, focus):
-    """Returns the reports of the specs, and of setup or teardown that failed; and critest's exit status."""
+    """Returns the specs, and critest's exit status."""
     report = world.path("report.json")
     command = [world.bin + "/critest", "-config", world.path("crictl.yaml"), "-runtime-endpoint", "unix://" + world.socket,
                "-image-endpoint", "unix://" + world.socket, "--ginkgo.json-report=" + report, "--ginkgo.no-color", "--ginkgo.seed=1"]
     with open(world.path("critest.log"), "w") as log:
         rc = subprocess.run(command + (["--ginkgo.focus=" + focus] if focus else []), stdout=log, stderr=log, cwd=world.dir, check=False).returncode
-    with open(report) as f:
-        return [s for s in json.load(f)[0]["SpecReports"] if s["LeafNodeType"] == "It" or s["State"] not in ("passed", "skipped", "pending")], rc
+    return specs.read(report), rc
 
 
-def tell(specs, rc, focus):
-    count = Count()
-    states = [s["State"] for s in specs]
-    for s in specs:
-        name = re.sub(r"^\[k8s.io\] ", "", " / ".join((s["ContainerHierarchyTexts"] or []) + [s["LeafNodeText"] or s["LeafNodeType"]]))
-        why = s.get("Failure", {}).get("Message", "")
-        known = next((w for k, (how, w) in KNOWN.items() if re.search(k, name) and re.search(how, why)), None)
-        if s["State"] == "passed":
-            count.line("ok", name)
-        elif s["State"] in ("skipped", "pending"):
-            if not focus:
-                count.line("skip", name, why)
-        elif known:
-            count.line("skip", name, known)
-        else:
-            count.line("not ok", name, why[:400] or s["State"])
-    if set(s["State"] for s in specs if s["LeafNodeType"] == "It") <= {"skipped", "pending"}:  # for example after the setup of the suite failed
-        count.line("not ok", "specs", "none of them has run")
-    elif rc != 0 and not set(states) - {"passed", "skipped", "pending"}:
-        count.line("not ok", "specs", "critest ended with status %d, and none of them has failed" % rc)
-    return count
+def test(world, a):
+    with world:
+        with open(world.bin + "/hosts") as f:
+            world.serve_images(f.read().split())
+        images.critest(images.Images(world.path("layouts"), REGISTRY))
+        world.start_runtime()
+        seen, rc = run(world, a.focus)
+        if a.report and not isinstance(world, Control):
+            shutil.copy(world.path("report.json"), a.report)
+        return seen, rc
 
 
 def main():
     p = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].strip())
     p.add_argument("--focus", default="")
     p.add_argument("--report")
+    p.add_argument("--control", action="store_true")
     a = p.parse_args()
-    enter("crictl", "critest")
-    with World("crictl", "critest") as world:
-        with open(world.bin + "/hosts") as f:
-            world.serve_images(f.read().split())
-        images.critest(images.Images(world.path("layouts"), REGISTRY))
-        world.start_runtime()
-        specs, rc = run(world, a.focus)
-        if a.report:
-            shutil.copy(world.path("report.json"), a.report)
-    return 1 if tell(specs, rc, a.focus).failed else 0
+    enter("crictl", "critest", *(containerd.PROGRAMS if a.control else ()))
+    ours, rc = test(World("crictl", "critest"), a)
+    count = specs.tell(ours, rc, KNOWN, a.focus)
+    if a.control:
+        theirs, _ = test(Control("crictl", "critest", pause="registry.k8s.io/pause:3.9"), a)
+        specs.compare({"acnspawn-cri": ours, "containerd": theirs})
+    return 1 if count.failed else 0
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import tarfile
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PASSWD = """root:x:0:0:root:/root:/bin/sh
@@ -39,10 +40,10 @@ def read(path):
         return f.read()
 
 
-def debian_programs():
+def debian_programs(names):
     """Path in the image and content of programs, and of the libraries that they take."""
     files = {}
-    for name in DEBIAN:
+    for name in names:
         path = shutil.which(name, path="/usr/bin:/bin:/usr/sbin:/sbin")
         if not path:
             continue
@@ -62,11 +63,12 @@ class Images:
         self.servers = read(directory + "/servers")
         self.box = read(shutil.which("busybox"))
         self.applets = subprocess.run(["busybox", "--list"], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
-        self.debian = debian_programs()
+        self.debian = debian_programs(DEBIAN)
         self.pushes = []
 
-    def layer(self, extra=(), shell=True):
-        """A tar archive. EXTRA: (path, content, mode)."""
+    def layer(self, extra=(), shell=True, debian=None):
+        """A tar archive. EXTRA: (path, content, mode). DEBIAN: in place of the programs that most images have."""
+        debian = self.debian if debian is None else debian
         out = io.BytesIO()
         with tarfile.open(fileobj=out, mode="w") as t:
             def add(name, data=None, mode=0o755, link=None):
@@ -86,11 +88,11 @@ class Images:
             if shell:
                 add("bin/busybox", self.box)
                 for name in self.applets:
-                    if name not in ("busybox", "httpd") and "bin/" + name not in self.debian:
+                    if name not in ("busybox", "httpd") and "bin/" + name not in debian:
                         add("bin/" + name, link="bin/busybox")
                 for d in ("lib", "lib/x86_64-linux-gnu", "lib64"):
                     add(d)
-                for name, data in self.debian.items():
+                for name, data in debian.items():
                     add(name, data)
             add("etc/passwd", PASSWD.encode(), 0o644)
             add("etc/group", GROUP.encode(), 0o644)
@@ -157,4 +159,33 @@ def critest(images):
         images.add(cri + "test-image-user-" + name, "latest", marked("user " + name), Cmd=["sh"], User=user)
     images.add(cri + "test-image-predefined-group", "latest", marked("group"), Cmd=["sh"], User="1000")
     images.add("pause", "3.9", images.layer([("pause", images.servers, 0o755)], shell=False), Entrypoint=["/pause"])
+    images.finish()
+
+
+def certificate():
+    """What agnhost serves TLS with: its certificate and the key."""
+    with tempfile.TemporaryDirectory() as d:
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", d + "/key", "-out", d + "/crt", "-days", "3650",
+                        "-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1,IP:::1,DNS:localhost"], check=True, stderr=subprocess.DEVNULL)
+        return [("localhost.crt", read(d + "/crt"), 0o644), ("localhost.key", read(d + "/key"), 0o644)]
+
+
+def node(images, agnhost):
+    """What the NodeConformance specs of Kubernetes name. busybox keeps its own shell there: dash drops variables whose names are no identifiers."""
+    e2e, shared_memory = "e2e-test-images/", ["ipcs", "ipcmk", "ipcrm"]
+    plain = images.layer(debian={})
+    program = read(agnhost)
+    tools = debian_programs(["curl", "nc", "ip", "bash", "hostname", *shared_memory])
+    agnhost = images.layer([("agnhost", program, 0o755), ("agnhost-2", program, 0o755), *certificate()], debian=tools)
+    for tag in "2.66.1", "2.55":
+        images.add(e2e + "agnhost", tag, agnhost, Entrypoint=["/agnhost"], Cmd=["pause"])
+    for tag in "1.37.0-2", "1.36.1-1", "1.29-2":
+        images.add(e2e + "busybox", tag, plain, Cmd=["sh"])
+    nginx = images.layer([("usr/sbin/nginx", images.servers, 0o755)], debian={})
+    for tag in "1.27.0-2", "1.28.0-2":
+        images.add(e2e + "nginx", tag, nginx, Cmd=NGINX)
+    images.add(e2e + "nonewprivs", "1.4", images.layer([("nonewprivs", images.servers, 0o4755)]), Entrypoint=["/nonewprivs"])
+    images.add(e2e + "nonroot", "1.5", plain, Cmd=["sh", "-c", "id -u; sleep 3600"], User="1234")
+    images.add(e2e + "ipc-utils", "1.4", images.layer(debian=debian_programs(shared_memory)), Cmd=["sh"])
+    images.add("pause", "3.10.2", images.layer([("pause", images.servers, 0o755)], shell=False), Entrypoint=["/pause"])
     images.finish()

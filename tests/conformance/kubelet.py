@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A kubelet without an API server, on static pods, against acnspawn-cri: each pod is a case.
 
-    kubelet.py [--only=PATTERN]
+    kubelet.py [--minor=VERSION] [--only=PATTERN]
 
-With ACNSPAWN_TEST_LONG=1 a supervisor does not answer for more than a minute, and a full node is drained."""
+--minor takes the kubelet of an older minor version of Kubernetes, of those that build has: 1.35 or 1.36. With ACNSPAWN_TEST_LONG=1 a supervisor does not answer for more than a minute, and a full node is drained."""
 
 import argparse
 import fnmatch
@@ -128,11 +128,11 @@ def prepare_kubelet(world):
         world.write("parameters/" + name, "%d\n" % value)
 
 
-def start_kubelet(world, settings, *options):
+def start_kubelet(world, settings, *options, program="kubelet"):
     """Starts the kubelet, also after it was stopped."""
     config = world.write("kubelet.yaml", json.dumps(settings))
     return world.start("kubelet", "unshare", "--mount", "--propagation", "unchanged", "sh", "-c", PREPARE, world.path("parameters"),
-                       world.bin + "/kubelet", "--config=" + config, "--root-dir=" + world.path("root"), "--cert-dir=" + world.path("pki"),
+                       os.path.join(world.bin, program), "--config=" + config, "--root-dir=" + world.path("root"), "--cert-dir=" + world.path("pki"),
                        "--hostname-override=node", "--node-ip=" + NODE_ADDRESS, "--v=2", *options)
 
 
@@ -142,20 +142,23 @@ def complaints(world):
 
 
 class Kubelet:
-    def __init__(self, world, wanted):
-        self.world, self.wanted, self.statuses = world, wanted, {}
+    def __init__(self, world, wanted, program):
+        self.world, self.wanted, self.program, self.statuses = world, wanted, program, {}
         prepare_kubelet(world)
         for name, _, spec in wanted:
             world.write("manifests/%s.json" % name, json.dumps(manifest(name, spec)))
         self.config = configuration(world)
-        self.process = start_kubelet(world, self.config)
+        self.start()
+
+    def start(self):
+        self.process = start_kubelet(self.world, self.config, program=self.program)
 
     def reboot(self):
         """Reboots the node as a loss of power does."""
         self.world.kill(self.process, self.world.runtime)
         self.world.lose_power()
         self.world.start_runtime()
-        self.process = start_kubelet(self.world, self.config)
+        self.start()
 
     def look(self):
         """Statuses by the names of the pods, to which the kubelet adds its own."""
@@ -230,7 +233,7 @@ def check_stopped_supervisor(world, kubelet):
     os.kill(supervisor, signal.SIGSTOP)
     try:
         world.stop(kubelet.process)
-        kubelet.process = start_kubelet(world, kubelet.config)
+        kubelet.start()
         until = time.monotonic() + 75
         while time.monotonic() < until:
             now = containers_of(world, "hello")
@@ -285,8 +288,8 @@ def check_drain(world, kubelet):
     wait_for(lambda: not world.crictl("pods", "--quiet"), "the end of the sandboxes", 120)
 
 
-def run(world, wanted, count):
-    kubelet = Kubelet(world, wanted)
+def run(world, wanted, program, count):
+    kubelet = Kubelet(world, wanted, program)
     began = time.monotonic()
     try:
         wait_for(kubelet.is_done, "the pods", 60)
@@ -313,17 +316,19 @@ def run(world, wanted, count):
 
 def main():
     p = argparse.ArgumentParser(usage=__doc__.split("\n\n")[1].strip())
+    p.add_argument("--minor")
     p.add_argument("--only", default="*")
     a = p.parse_args()
-    enter("crictl", "kubelet")
+    program = "kubelet-" + a.minor if a.minor else "kubelet"
+    enter("crictl", program)
     count = Count()
-    with World("crictl", "kubelet") as world:
+    with World("crictl", program) as world:
         world.serve_images([IMAGES])
         made = images.Images(world.path("layouts"), REGISTRY)
         made.add("busybox", "1", made.layer(), Cmd=["sh"])
         made.finish()
         world.start_runtime()
-        run(world, [x for x in pods(world.path("root/shared")) if fnmatch.fnmatch(x[0], a.only)], count)
+        run(world, [x for x in pods(world.path("root/shared")) if fnmatch.fnmatch(x[0], a.only)], program, count)
     return 1 if count.failed else 0
 
 

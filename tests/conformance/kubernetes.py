@@ -27,8 +27,13 @@ ETCD = "http://127.0.0.1:2379"
 PEERS = "http://127.0.0.1:2380"
 
 
+# For cases that wait for a restart or a rotation of logs.
+QUICK = {"containerLogMaxSize": "256Ki", "containerLogMonitorInterval": "3s", "crashLoopBackOff": {"maxContainerRestartPeriod": "3s"}}
+
+
 class Cluster:
-    def __init__(self, world, gates):
+    def __init__(self, world, gates, settings=QUICK):
+        self.settings = settings
         self.gates = dict({name: True for name in gates}, KubeletInUserNamespace=True)
         self.world, self.children, self.kubelet, self.ends = world, [], None, False
         self.token = secrets.token_hex(16)
@@ -88,8 +93,7 @@ class Cluster:
         self.start("kube-scheduler", *common, "--cert-dir=" + path("scheduler-pki"))
 
     def start_kubelet(self):
-        settings = configuration(self.world, address=NODE_ADDRESS, registerNode=True, containerLogMaxSize="256Ki", containerLogMonitorInterval="3s",
-                                 crashLoopBackOff={"maxContainerRestartPeriod": "3s"}, featureGates=self.gates)
+        settings = configuration(self.world, address=NODE_ADDRESS, registerNode=True, featureGates=self.gates, **self.settings)
         self.kubelet = start_kubelet(self.world, settings, "--kubeconfig=" + os.environ["KUBECONFIG"])
         self.processes.append(self.kubelet)
         wait_for(self.node_is_ready, "the node", 60, interval=0.2)

@@ -88,6 +88,22 @@ def system_calls_that_are_refused_from_outside(host):
 
 
 @case
+def signals_by_descriptors_that_are_refused_from_outside(host):
+    """They are sent by number: nothing waits for the time-outs of what they would have ended."""
+    if platform.machine() != "x86_64":
+        raise Skip("the numbers of system calls are those of x86-64")
+    app = host.shell("exec sleep 600")
+    for error in errno.EPERM, errno.ENOSYS, errno.EACCES:
+        refused = {"preexec_fn": lambda: refuse_calls(424, 424, error)}  # pidfd_send_signal
+        host.acnspawn("run", "--detach", "--name=p", app, **refused).expect(0)
+        equal(host.acnspawn("enter", "p", "--", "echo", "in", **refused).expect(0).out, "in\n")
+        host.acnspawn("kill", "--signal=CONT", "p", **refused).expect(0)
+        with within(15, "the stop"):
+            host.acnspawn("stop", "p", **refused).expect(0)
+        host.acnspawn("rm", "p", **refused).expect(0)
+
+
+@case
 def landlock_that_is_refused_from_outside(host):
     """It is named, and an option goes on without; the verdict says so."""
     one, two = (host.shell("touch /out/up; sleep 1000", name="example.com/" + n) for n in "ab")

@@ -818,6 +818,39 @@ TEST(devices_over_files_of_lower_layers)
         l.f.store->operation = NULL;
 }
 
+/* The directory is that of the layer alone, as if the device had been in the place of the one below before. */
+TEST(directories_in_the_place_of_devices)
+{
+        _cleanup_(image_freep) Image *i = NULL;
+        LAYOUT(l);
+
+        aci_file(&l.f.tar, "d/lower", "lower");
+        aci_file(&l.f.tar, "implied/lower", "lower");
+        aci_file(&l.f.tar, "before/lower", "lower");
+        add_layer(&l);
+        aci_entry(&l.f.tar, (AciEntry){.name = "d", .type = '3', .mode = 0644, .major = 1, .minor = 3});
+        aci_dir(&l.f.tar, "d");
+        aci_dir(&l.f.tar, "d");
+        aci_entry(&l.f.tar, (AciEntry){.name = "implied", .type = '4', .mode = 0644, .major = 8});
+        aci_file(&l.f.tar, "implied/own", "upper");
+        aci_dir(&l.f.tar, "before");
+        aci_entry(&l.f.tar, (AciEntry){.name = "before", .type = '3', .mode = 0644, .major = 1, .minor = 3});
+        add_layer(&l);
+        ASSERT_OCI_IMPORTS(l, i);
+        size_t top = strv_length(i->layer_ids) - 2;
+        static const char *const opaque[] = {"d", "implied"};
+        for (size_t k = 0; k < ELEMENTSOF(opaque); k++) {
+                _cleanup_free_ char *path = NULL;
+                ASSERT_OK(xasprintf(&path, "layers/%s/rootfs/%s", i->layer_ids[top], opaque[k]));
+                _cleanup_close_ int fd = openat(l.f.store->fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+                ASSERT_OK(fd);
+                ASSERT_TRUE(unpack_is_opaque(fd));
+        }
+        struct stat st = status_of(&l, i, top, "before");
+        ASSERT_TRUE(unpack_is_whiteout(&st));
+        ASSERT_TRUE(has_whiteouts(&l, i, top));
+}
+
 /* The last entry of a path counts, also of a path to others. */
 TEST(devices_in_the_place_of_directories_with_devices)
 {
@@ -1423,6 +1456,7 @@ int main(void)
         RUN(hard_links_to_different_lower_layers);
         RUN(a_layer_made_of_several_is_no_blob);
         RUN(devices_over_files_of_lower_layers);
+        RUN(directories_in_the_place_of_devices);
         RUN(devices_in_the_place_of_directories_with_devices);
         RUN(hard_links_to_devices);
         RUN(a_lowest_layer_with_devices_further_up);

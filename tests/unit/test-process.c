@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* stage0/host/process.c: processes referred to by a descriptor, while they run and after their parent has reaped them. */
+/* basic/process.c, stage0/host/process.c: processes referred to by a descriptor, while they run and after their parent has reaped them. */
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -54,8 +57,50 @@ TEST(how_a_process_has_ended)
         ASSERT_TRUE(process_wait_status(STDIN_FILENO, &(int){0}) < 0);
 }
 
+/* Ends with 0 if signals work where pidfd_send_signal() fails with CODE. */
+static int signal_where_refused(int code)
+{
+        struct sock_filter rules[] = {
+                        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_send_signal, 0, 1),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t) code),
+                        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+        const struct sock_fprog program = {.len = ELEMENTSOF(rules), .filter = rules};
+        _cleanup_close_ int fd = -EBADF;
+        int status = 0;
+        pid_t pid;
+
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) < 0)
+                return 77;
+        start(&pid, &fd);
+        if (process_signal(fd, 0) < 0 || process_signal(fd, SIGKILL) < 0 || waitpid(pid, &status, 0) != pid)
+                return 1;
+        if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
+                return 2;
+        return process_signal(fd, 0) == -ESRCH && process_signal(fd, SIGKILL) == -ESRCH ? 0 : 3;
+}
+
+TEST(signals_where_a_filter_refuses_descriptors)
+{
+        static const int codes[] = {EPERM, EACCES, ENOSYS};
+
+        for (size_t i = 0; i < ELEMENTSOF(codes); i++) {
+                int status = 0;
+                pid_t pid = fork();
+                if (pid == 0)
+                        _exit(signal_where_refused(codes[i]));
+                ASSERT_TRUE(waitpid(pid, &status, 0) == pid);
+                if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+                        TEST_SKIP("no filter of system calls can be set here");
+                ASSERT_EQ(status, 0);
+        }
+}
+
 int main(void)
 {
         RUN(how_a_process_has_ended);
+        RUN(signals_where_a_filter_refuses_descriptors);
         return TEST_END();
 }

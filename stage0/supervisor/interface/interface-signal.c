@@ -8,7 +8,6 @@
  * call that comes earlier fails and can be repeated. */
 
 #include <signal.h>
-#include <sys/syscall.h>
 
 #include "stage0/supervisor/interface/interface-internal.h"
 #include "stage0/supervisor/apps/task-state.h"
@@ -63,10 +62,11 @@ static int send_signal(const SignalCall *s, AppInstance *app, uint32_t number)
                 return foreign_process(s, runtime.leader, number);
         if (fd < 0)
                 return fd;
-        if (syscall(SYS_pidfd_send_signal, fd, s->signal, NULL, 0) >= 0)
+        r = process_signal(fd, s->signal);
+        if (r >= 0)
                 note_kill(s, app);
-        else if (errno != ESRCH)
-                return -errno;
+        else if (r != -ESRCH)
+                return r;
         return varlink_reply(s->call, NULL);
 }
 

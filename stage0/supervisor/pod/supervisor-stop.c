@@ -4,7 +4,6 @@
  * supervisor-caller.c, signals. The pod's systemd is asked for an orderly end, and does the rest. */
 
 #include <signal.h>
-#include <sys/syscall.h>
 
 #include "stage0/supervisor/apps/state-table.h"
 #include "stage0/supervisor/apps/task-state.h"
@@ -55,7 +54,7 @@ void supervisor_kill(Supervisor *s)
 {
         (void) pod_cgroup_kill(s->pod, NULL);
         if (s->nspawn.pid_fd >= 0)
-                (void) syscall(SYS_pidfd_send_signal, s->nspawn.pid_fd, SIGKILL, NULL, 0);
+                (void) process_signal(s->nspawn.pid_fd, SIGKILL);
 }
 
 /* The pod's systemd takes this as the order to go to halt.target, which in our pods is the orderly end; one of a user
@@ -68,10 +67,9 @@ static void signal_leader(Supervisor *s)
                 app_stop_handle(app, POD_IS_ENDED);
         if (s->leader_fd < 0)
                 return;
-        (void) syscall(SYS_pidfd_send_signal, s->leader_fd, s->pod->config.host_pid ? SIGTERM : SIGRTMIN + 3,
-                       NULL, 0);
+        (void) process_signal(s->leader_fd, s->pod->config.host_pid ? SIGTERM : SIGRTMIN + 3);
         /* A process of the host may have stopped PID 1 by SIGSTOP. */
-        (void) syscall(SYS_pidfd_send_signal, s->leader_fd, SIGCONT, NULL, 0);
+        (void) process_signal(s->leader_fd, SIGCONT);
 }
 
 bool supervisor_ends(const Supervisor *s)
