@@ -15,6 +15,7 @@
 #include "library/libsystemd.h"
 
 #define BACKLOG 16
+#define RETRY_USEC (5 * UINT64_C(1000000)) /* while it cannot be listened */
 #define TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
 #define OK "200 OK"
 
@@ -32,8 +33,8 @@ typedef struct Connection {
 struct Exporter {
         CriServer *server;
         int fd;
-        const char *path; /* of its socket; NULL: a port */
-        sd_event_source *accept;
+        const char *where, *path; /* the latter of its socket; NULL: a port */
+        sd_event_source *accept, *retry;
         Connection *connections;
         size_t n;
 };
@@ -225,6 +226,7 @@ Exporter *exporter_free(Exporter *x)
         while (x->connections)
                 connection_free(x->connections);
         sd_event_source_disable_unref(x->accept);
+        sd_event_source_disable_unref(x->retry);
         if (x->path && x->fd >= 0)
                 (void) unlink(x->path);
         safe_close(x->fd);
@@ -232,26 +234,57 @@ Exporter *exporter_free(Exporter *x)
         return NULL;
 }
 
+static int try_to_listen(Exporter *x, Error *e)
+{
+        int r = x->fd = x->path ? cri_socket_listen(x->path, e) : listen_on_port(x->where, e);
+
+        if (r < 0)
+                return r;
+        r = sd_event_add_io(x->server->event, &x->accept, x->fd, EPOLLIN, on_connection, x);
+        /* Without descriptors left it would be called again and again. */
+        if (r >= 0)
+                r = sd_event_source_set_ratelimit(x->accept, 1000000, 100);
+        return r < 0 ? error_set_errno(e, r, "Cannot watch the socket for metrics") : 0;
+}
+
+static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        Exporter *x = userdata;
+
+        if (try_to_listen(x, NULL) >= 0) {
+                log_info("Metrics are served on %s now.", x->where);
+                return 0;
+        }
+        x->accept = sd_event_source_disable_unref(x->accept);
+        x->fd = safe_close(x->fd);
+        (void) sd_event_source_set_time_relative(source, RETRY_USEC);
+        return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
+/* Any process of the host can have taken the port: that must not keep the service from its calls. */
+static int listen_later(Exporter *x, const Error *e)
+{
+        log_warning("Metrics are not served for now: %s.", e->message ?: "out of memory");
+        x->accept = sd_event_source_disable_unref(x->accept);
+        x->fd = safe_close(x->fd);
+        return sd_event_add_time_relative(x->server->event, &x->retry, CLOCK_MONOTONIC, RETRY_USEC, 0,
+                                          on_retry, x);
+}
+
 int exporter_new(CriServer *s, const char *where, Exporter **ret, Error *e)
 {
+        _cleanup_error_ Error problem = ERROR_NULL;
         Exporter *x = calloc(1, sizeof(Exporter));
 
         if (!x)
                 return error_oom(e);
-        *x = (Exporter){.server = s, .path = where[0] == '/' ? where : NULL};
-        x->fd = x->path ? cri_socket_listen(where, e) : listen_on_port(where, e);
-        int r = x->fd;
-        if (r >= 0) {
-                r = sd_event_add_io(s->event, &x->accept, x->fd, EPOLLIN, on_connection, x);
-                /* Without descriptors left it would be called again and again. */
-                if (r >= 0)
-                        r = sd_event_source_set_ratelimit(x->accept, 1000000, 100);
-                if (r < 0)
-                        r = error_set_errno(e, r, "Cannot watch the socket for metrics");
-        }
+        *x = (Exporter){.server = s, .where = where, .path = where[0] == '/' ? where : NULL, .fd = -EBADF};
+        int r = try_to_listen(x, &problem);
+        if (r < 0)
+                r = listen_later(x, &problem);
         if (r < 0) {
                 exporter_free(x);
-                return r;
+                return error_set_errno(e, r, "Cannot serve metrics");
         }
         *ret = x;
         return 0;

@@ -26,7 +26,8 @@ void cri_figures_format(const CriServer *s, Text *t);
 
 typedef struct Exporter Exporter;
 
-/* WHERE is an absolute path of a socket that root can connect to, or the number of a port of 127.0.0.1. */
+/* WHERE, which is lent, is an absolute path of a socket that root can connect to, or the number of a port of 127.0.0.1. If that is taken, a
+ * warning says so, and it is tried again. */
 int exporter_new(CriServer *s, const char *where, Exporter **ret, Error *e);
 /* NULL is fine. */
 Exporter *exporter_free(Exporter *x);

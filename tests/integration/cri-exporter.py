@@ -156,6 +156,17 @@ def a_port_of_loopback(host):
             parse(read_all(x).partition("\r\n\r\n")[2])
         with socket.socket() as other:
             equal(other.connect_ex(("127.0.0.2", port)), errno.ECONNREFUSED)
+    # A port that another process has does not keep the service from its calls.
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with Service(host, "--metrics=%d" % port) as s:
+            s.expected = ["Metrics are "]
+            s.client().call("Version")
+            contains(s.said(), "Metrics are not served for now: Cannot listen on port %d of 127.0.0.1 for metrics: Address already in use." % port)
+            taken.close()
+            wait_for(lambda: "Metrics are served on %d now." % port in s.said(), "metrics once the port is free", 20)
     for value in "0", "65536", "x", "", "127.0.0.1:80":
         p = subprocess.run([PROGRAM, "--metrics=" + value], capture_output=True, text=True)
         equal(p.returncode, 2, value)
