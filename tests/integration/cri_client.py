@@ -5,7 +5,6 @@ acnspawn-cri, as a process of a case."""
 import importlib
 import os
 import sys
-import tempfile
 
 DEBIAN_PYTHON = "/usr/bin/python3"
 

@@ -17,13 +17,13 @@ import io
 import json
 import os
 import re
-import secrets
 import shutil
 import signal
 import struct
 import subprocess
 import sys
 import tarfile
+import tempfile
 import termios
 import time
 import traceback
@@ -391,9 +391,8 @@ class Host:
     def __init__(self, name):
         self.name = name
         base = os.environ.get("ACNSPAWN_TEST_DIR", "/var/tmp")
-        # Letters and digits only: some tools parse paths as references, in which no name begins or ends with "_".
-        self.tmp = "%s/acnspawn-test-%s" % (base, secrets.token_hex(5))
-        os.mkdir(self.tmp, 0o700)
+        # Ends with a letter: some tools parse paths as references, in which a name may not end with "_".
+        self.tmp = tempfile.mkdtemp(prefix="acnspawn-test-", suffix="d", dir=base)
         self.dir = os.path.join(self.tmp, "store")
         self.uuids = set()
         self.children = []
@@ -902,7 +901,7 @@ def uid_ranges(host):
     found = set()
     with contextlib.suppress(FileNotFoundError):
         for base in os.listdir(os.path.join(host.dir, "uids")):
-            if base.isdigit():
+            if base.isdigit() and base != "0":  # the host's users, of which a pod may have some
                 found.add(int(base))
     return found
 
