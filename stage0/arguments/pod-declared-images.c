@@ -204,11 +204,11 @@ static int for_each_declared(Context *c, int (*function)(Context *c, Declared *d
 
         int r = declared_find_dirs(c->config_dirs[0], &dirs, &c->error);
         if (r >= 0)
-                r = declared_list(dirs, &names, &c->error);
+                r = declared_list_to_keep(dirs, &names, &c->error);
         for (char **name = names; r >= 0 && name && *name; name++) {
                 _cleanup_(declared_freep) Declared *d = NULL;
 
-                r = declared_load(dirs, *name, &d, &c->error);
+                r = declared_load_to_keep(dirs, *name, &d, &c->error);
                 if (r == -ENOENT || r == -ERFKILL) { /* it has just been removed, or masked */
                         error_done(&c->error);
                         r = 0;
