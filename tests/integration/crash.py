@@ -230,9 +230,9 @@ def unreserve(host):
 def what_cannot_be_recorded_is_read_from_the_supervisor(host):
     """Also while the supervisor is stopped, and from the disk again as soon as that has space."""
     with small_disk(host):
-        ill = "trap 'rm /up' USR1; " + WAITS % 3
+        ill = "trap 'mv /up /ill' USR1; " + WAITS % 3  # which takes no space
         host.acnspawn("run", "--detach", "--exit-policy=never", "--name=p", host.shell(WAITS % 7, name="example.com/one"),
-                      host.shell(ill, name="example.com/two"), "--health-cmd=test -e /up", "--health-interval=100ms", "--health-retries=1").expect(0)
+                      host.shell(ill, name="example.com/two"), "--health-cmd=test ! -e /ill", "--health-interval=100ms", "--health-retries=1").expect(0)
         wait_trap(host, "one", "two")
         wait_for(lambda: "running (healthy)" in host.acnspawn("list", "--format=state").out, "the check of health")
         unreserve(host)
@@ -240,12 +240,15 @@ def what_cannot_be_recorded_is_read_from_the_supervisor(host):
             host.acnspawn("stop-app", "p", "one").expect(0)
             host.acnspawn("kill", "--signal=USR1", "--app=two", "p").expect(0)
             wait_for(lambda: "running (unhealthy)" in host.acnspawn("list").out, "the failed check")
-            with stopped_supervisor(host):
+            with stopped_supervisor(host), within(14, "the wait"):
+                wait = subprocess.Popen(host.argv("wait", "--timeout=100ms", "p", "two"), stderr=subprocess.PIPE, text=True)
+                host.children.append(wait)
                 equal(exits(host, "p"), {"one": ("ended", 7), "two": ("running", None)})
                 contains(host.acnspawn("list").out, "running (unhealthy)")
                 equal(host.status("p")["statesAreOld"], False)
                 elsewhere = ["unshare", "--pid", "--fork", "--mount-proc"] + host.argv("status", "p")
                 contains(subprocess.run(elsewhere, stdout=subprocess.PIPE, text=True, check=True).stdout, "old states: the current ones")
+                contains(host.finish(wait).expect(1).err, "The supervisor of pod p does not respond")
             equal(host.acnspawn("wait", "p", "one").rc, 7)
             host.acnspawn("start-app", "p", "one").expect(0)
             equal(exits(host, "p")["one"], ("running", None))

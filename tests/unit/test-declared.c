@@ -370,10 +370,10 @@ TEST(empty_files_are_no_masks_for_who_removes)
 
         ASSERT_OK(dirs_new(&d));
         ASSERT_OK(put(&d, "lib/a.pod", "[Pod]\n"));
-        ASSERT_OK(symlinkat("/dev/null", d.scratch.fd, "etc/a.pod"));
         ASSERT_OK(put(&d, "lib/b.pod", "[Pod]\n"));
         ASSERT_OK(put(&d, "etc/b.pod", ""));
         ASSERT_OK(put(&d, "lib/c.pod", "[Pod]\n"));
+        ASSERT_OK(symlinkat("/dev/null", d.scratch.fd, "etc/a.pod"));
         ASSERT_OK(mkdirat(d.scratch.fd, "etc/c.pod.d", 0755));
         ASSERT_OK(put(&d, "etc/c.pod.d/x.conf", ""));
         ASSERT_OK(put(&d, "lib/empty.pod", ""));
