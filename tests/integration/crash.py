@@ -241,7 +241,7 @@ def what_cannot_be_recorded_is_read_from_the_supervisor(host):
             host.acnspawn("kill", "--signal=USR1", "--app=two", "p").expect(0)
             wait_for(lambda: "running (unhealthy)" in host.acnspawn("list").out, "the failed check")
             with stopped_supervisor(host), within(14, "the wait"):
-                wait = subprocess.Popen(host.argv("wait", "--timeout=100ms", "p", "two"), stderr=subprocess.PIPE, text=True)
+                wait = subprocess.Popen(host.argv("wait", "--timeout=100ms", "p", "two"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
                 host.children.append(wait)
                 equal(exits(host, "p"), {"one": ("ended", 7), "two": ("running", None)})
                 contains(host.acnspawn("list").out, "running (unhealthy)")
