@@ -363,6 +363,57 @@ static int take_app(const Pod *p, const PodApp *app, PodDefinition *d, Error *e)
         return 0;
 }
 
+/* The volume of the pod, unless the definition has it. */
+static int add_missing_volume(const Pod *p, const char *name, PodRequest *q)
+{
+        const Volume *v = name && !has_volume(q, name) ? pod_manifest_find_volume(p->manifest, name) : NULL;
+        _cleanup_free_ char *key = NULL;
+
+        if (!v)
+                return 0;
+        if (GREEDY_REALLOC(q->volumes, q->volumes_allocated, q->n_volumes + 1) < 0 ||
+            xasprintf(&key, VOLUME_SETTINGS_PREFIX "%s", name) < 0)
+                return -ENOMEM;
+        Volume *to = &q->volumes[q->n_volumes++];
+        *to = (Volume){};
+        int r = volume_copy(v, to);
+        return r < 0 ? r : copy_string(pair_list_get(&p->manifest->annotations, key), &to->settings);
+}
+
+/* Of the mounts of an app that are not defined, those of mount points of the image at a volume of the same name; the others have volumes
+ * of the app, which are made again. */
+static bool is_at_mount_point(const PodApp *app, const Mount *m)
+{
+        const char *rest = startswith(m->volume, app->name);
+
+        for (size_t i = 0; (!rest || *rest != '-') && i < app->app->n_mount_points; i++)
+                if (streq(app->app->mount_points[i].name, m->volume) &&
+                    streq(app->app->mount_points[i].path, m->path))
+                        return true;
+        return false;
+}
+
+/* A volume that came with one app is in the definition of that app, and not in those of others that mount it: they need it also when that
+ * app was removed or replaced. */
+static int add_missing_volumes(const Pod *p, PodDefinition *d)
+{
+        PodRequest *q = &d->request;
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < q->n_apps; i++)
+                for (size_t k = 0; r >= 0 && k < q->apps[i].n_mounts; k++)
+                        if (!q->apps[i].mounts[k].app_volume)
+                                r = add_missing_volume(p, q->apps[i].mounts[k].volume, q);
+        for (size_t i = 0; r >= 0 && i < p->manifest->n_apps; i++) {
+                const PodApp *app = p->manifest->apps[i];
+
+                for (size_t k = 0; r >= 0 && !nested_is_name(app->name) && k < app->n_mounts; k++)
+                        if (app->app && is_at_mount_point(app, &app->mounts[k]))
+                                r = add_missing_volume(p, app->mounts[k].volume, q);
+        }
+        return r;
+}
+
 int pod_definition_read_current(const Pod *p, PodDefinition *ret, Error *e)
 {
         _cleanup_(pod_definition_done) PodDefinition d = {};
@@ -375,6 +426,8 @@ int pod_definition_read_current(const Pod *p, PodDefinition *ret, Error *e)
                 if (!nested_is_name(p->manifest->apps[i]
                                                     ->name)) /* which end with the pod that they were launched in */
                         r = take_app(p, p->manifest->apps[i], &d, e);
+        if (r >= 0 && !d.request.template && add_missing_volumes(p, &d) < 0)
+                r = error_oom(e);
         if (r < 0)
                 return r;
         *ret = d;

@@ -31,10 +31,14 @@ static int look_at_free_space(Unpack *u, Error *e)
 
 static int no_room(const Unpack *u, Error *e)
 {
-        int r = error_set(e, -ENOSPC,
-                          "The image needs more space than the store has (%" PRIu64
-                          " MiB left, %llu MiB are kept free)",
-                          u->budget >> 20, DISK_RESERVE >> 20);
+        char left[24] = "less than 1";
+
+        if (u->budget >> 20 > 0)
+                snprintf(left, sizeof(left), "%" PRIu64, u->budget >> 20);
+        int r = error_set(
+                        e, -ENOSPC,
+                        "The image needs more space than the store has (%s MiB left, %llu MiB are kept free)",
+                        left, DISK_RESERVE >> 20);
 
         return error_hint(e, r, "Remove images with 'acnspawn image rm', or pods with 'acnspawn gc'.");
 }

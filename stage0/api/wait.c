@@ -8,6 +8,9 @@
 
 #include "stage0/api/api-internal.h"
 
+/* The time beyond that of the wait that a busy supervisor has to say how its apps are. */
+#define LATE_ANSWER_USEC (5 * UINT64_C(1000000))
+
 typedef struct Waiter {
         Pod *pod;
         char *const *apps;
@@ -72,7 +75,10 @@ static int check_apps(const Waiter *w, const AcnDescription *d, Error *e)
 static int begin(Waiter *w, AcnPod *a, Error *e)
 {
         _cleanup_(acn_description_done) AcnDescription d = {};
+        uint64_t left = deadline_left(w->deadline);
 
+        if (left < a->answer_usec)
+                a->answer_usec = MIN(a->answer_usec, left + LATE_ANSWER_USEC);
         int r = acn_describe(a, &d, e);
         if (r >= 0)
                 r = check_apps(w, &d, e);

@@ -38,7 +38,8 @@ typedef struct Applier {
 
 /* --- What is asked of the supervisor ------------------------------------------------------------------- */
 
-static bool is_mounted(const AppOverrides *app, const char *volume)
+/* By a mount of its own, or by a mount point of its image: the pod that was prepared has both. */
+static bool is_mounted(const PodApp *app, const char *volume)
 {
         for (size_t i = 0; i < app->n_mounts; i++)
                 if (streq_ptr(app->mounts[i].volume, volume))
@@ -47,7 +48,7 @@ static bool is_mounted(const AppOverrides *app, const char *volume)
 }
 
 /* Volumes that the app mounts and the pod does not have; VOLUMES has room for all. */
-static size_t pick_volumes(const Applier *a, const AppOverrides *app, Volume *volumes)
+static size_t pick_volumes(const Applier *a, const PodApp *app, Volume *volumes)
 {
         const PodRequest *q = a->request;
         size_t n = 0;
@@ -59,15 +60,13 @@ static size_t pick_volumes(const Applier *a, const AppOverrides *app, Volume *vo
         return n;
 }
 
-/* The app with this index alone. All of it is lent. */
-static PodRequest request_of(const Applier *a, size_t index, Volume *volumes)
+/* The app of the step alone. All of it is lent. */
+static PodRequest request_of(const Applier *a, const ApplyStep *s, Volume *volumes)
 {
-        AppOverrides *app = &a->request->apps[index];
-
-        return (PodRequest){.apps = app,
+        return (PodRequest){.apps = &a->request->apps[s->index],
                             .n_apps = 1,
                             .volumes = volumes,
-                            .n_volumes = pick_volumes(a, app, volumes),
+                            .n_volumes = pick_volumes(a, s->wanted, volumes),
                             .verify = a->request->verify};
 }
 
@@ -121,7 +120,7 @@ static int add(Applier *a, ApplyStep *s, Error *e)
         int r = pod_load(a->pod, e);
         if (r < 0)
                 return r;
-        PodRequest q = request_of(a, s->index, volumes);
+        PodRequest q = request_of(a, s, volumes);
         r = acn_add_app(a->connection, &q, s->image_id, &name, &s->warnings, e);
         if (r < 0 || !starts(a, s->app))
                 return r;
@@ -137,7 +136,7 @@ static int replace(Applier *a, ApplyStep *s, Error *e)
 
         if (!volumes)
                 return error_oom(e);
-        PodRequest q = request_of(a, s->index, volumes);
+        PodRequest q = request_of(a, s, volumes);
         const AcnReplaceOptions o = {.reference = q.apps[0].reference,
                                      .image_id = s->image_id,
                                      .definition = &q,

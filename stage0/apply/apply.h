@@ -31,7 +31,8 @@ typedef struct ApplyStep {
         char *app;
         char **keys; /* what is different: "image", "environment", "resource/memory", …; of APPLY_REPLACE and APPLY_LIMIT */
         size_t index;         /* of the app in the request; not of APPLY_REMOVE and APPLY_START */
-        const char *image_id; /* lent by the pod that was prepared */
+        const char *image_id; /* this and the next one are lent by the pod that was prepared */
+        const PodApp *wanted;
         ApplyResult result;
         char **warnings;
 } ApplyStep;

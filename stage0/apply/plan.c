@@ -110,6 +110,7 @@ static int plan_wanted(const Planner *x, const Pod *wanted, const PodRequest *q,
                 if (plan->n > before) {
                         plan->steps[before].index = order[i];
                         plan->steps[before].image_id = new->image_id;
+                        plan->steps[before].wanted = new;
                 }
         }
         return r;

@@ -204,11 +204,11 @@ static int for_each_declared(Context *c, int (*function)(Context *c, Declared *d
 
         int r = declared_find_dirs(c->config_dirs[0], &dirs, &c->error);
         if (r >= 0)
-                r = declared_list(dirs, &names, &c->error);
+                r = declared_list_to_keep(dirs, &names, &c->error);
         for (char **name = names; r >= 0 && name && *name; name++) {
                 _cleanup_(declared_freep) Declared *d = NULL;
 
-                r = declared_load(dirs, *name, &d, &c->error);
+                r = declared_load_to_keep(dirs, *name, &d, &c->error);
                 if (r == -ENOENT || r == -ERFKILL) { /* it has just been removed, or masked */
                         error_done(&c->error);
                         r = 0;
@@ -315,9 +315,34 @@ static bool is_for_registry(const char *reference)
         return oci_reference_is_likely(reference) && !memchr(reference, '.', n);
 }
 
+/* Without a pull policy it is fetched. */
+static int add_missing_image(Declared *d, const DeclaredPlace *place, const char *reference, bool never,
+                             bool store)
+{
+        _cleanup_free_ char *shown = reference_for_display(reference), *hint = NULL;
+
+        if (store && never)
+                return xasprintf(&hint, "'acnspawn fetch %s' fetches it.", shown ?: "?") < 0
+                                       ? -ENOMEM
+                                       : declared_add_finding(
+                                                         d, place, true, hint,
+                                                         "Image=: '%s' is not in the store, and PullPolicy=never",
+                                                         shown ?: "?");
+        if (is_for_registry(reference) &&
+            xasprintf(&hint,
+                      "It is fetched when the pod is started, from a host of that name; an image of a registry is "
+                      "named docker://%s.",
+                      shown ?: "?") < 0)
+                return -ENOMEM;
+        return declared_add_finding(d, place, false, hint ?: "It is fetched when the pod is started.",
+                                    store ? "Image=: '%s' is not in the store"
+                                          : "Image=: only root can check whether '%s' is in the store",
+                                    shown ?: "?");
+}
+
 /* Returns 1 if the image can be used without the network and without an import; 0 if not, after adding a finding where one
  * is due. STORE: the content of the store is known. */
-static int check_image(Context *c, Declared *d, size_t app, const char *reference, bool store)
+static int check_image(Context *c, Declared *d, size_t app, const char *reference, bool never, bool store)
 {
         const DeclaredSetting *s = last_setting(d, DECLARED_APP, app, "Image");
         const DeclaredPlace place = s ? s->place : d->apps[app].place;
@@ -337,18 +362,7 @@ static int check_image(Context *c, Declared *d, size_t app, const char *referenc
                 return 0;
         if (c->store && fetch_find_id(c->store, reference, context_config_dirs(c), &id, NULL) >= 0)
                 return 1;
-        _cleanup_free_ char *shown = reference_for_display(reference);
-        _cleanup_free_ char *hint = NULL;
-        if (is_for_registry(reference) &&
-            xasprintf(&hint,
-                      "It is fetched when the pod is started, from a host of that name; an image of a registry is "
-                      "named docker://%s.",
-                      shown ?: "?") < 0)
-                return -ENOMEM;
-        return declared_add_finding(d, &place, false, hint ?: "It is fetched when the pod is started.",
-                                    store ? "Image=: '%s' is not in the store"
-                                          : "Image=: only root can check whether '%s' is in the store",
-                                    shown ?: "?");
+        return add_missing_image(d, &place, reference, never, store);
 }
 
 static int add_missing_network(Context *c, Declared *d, const char *name, char *const *known)
@@ -380,16 +394,87 @@ static int check_networks(Context *c, Declared *d, const PodArguments *a)
         return r == -ENOMEM ? r : 0;
 }
 
-/* R, of something about the pod as a whole, becomes a finding. */
-static int add_failure(Context *c, Declared *d, int r)
+/* --- What preparing finds ------------------------------------------------------------------------------ */
+
+/* True if MESSAGE has NAME, which is preceded by BEFORE and is no part of another name. */
+static bool names(const char *message, const char *before, const char *name)
 {
-        const DeclaredPlace whole = {.file = d->files[0]};
+        size_t n = strlen(before);
+
+        for (const char *at = strstr(message, before); at; at = strstr(at + 1, before)) {
+                const char *rest = startswith(at + n, name);
+                if (rest && !is_lower(*rest) && !is_digit(*rest) && *rest != '-')
+                        return true;
+        }
+        return false;
+}
+
+static bool names_volume(const char *message, const DeclaredSetting *s)
+{
+        _cleanup_strv_free_ char **words = NULL;
+        const char *reason;
+
+        if (!streq(s->key, "Volume") || declared_words(s->value, &words, &reason) < 0)
+                return false;
+        STRV_FOREACH (word, words) {
+                (*word)[strcspn(*word, ",:")] = 0;
+                if (**word && names(message, "olume '", *word))
+                        return true;
+        }
+        return false;
+}
+
+/* What the message is about: a volume or an app that it names, else the file as a whole. */
+static DeclaredPlace place_of(const Declared *d, const char *message)
+{
+        for (size_t i = 0; i < d->n_settings; i++)
+                if (names_volume(message, &d->settings[i]))
+                        return d->settings[i].place;
+        for (size_t i = 0; i < d->n_apps; i++)
+                if (names(message, "App ", d->apps[i].name) || names(message, "app ", d->apps[i].name) ||
+                    names(message, "app '", d->apps[i].name))
+                        return d->apps[i].place;
+        return (DeclaredPlace){.file = d->files[0]};
+}
+
+/* R becomes a finding at setting S, or where its message belongs. */
+static int add_failure(Context *c, Declared *d, const DeclaredSetting *s, int r)
+{
+        const char *message = c->error.message ?: strerror(-r);
+        const DeclaredPlace place = s ? s->place : place_of(d, message);
 
         if (operation_ended(r) || r == -ENOMEM)
                 return r;
-        int k = declared_add_finding(d, &whole, true, c->error.hint, "%s", c->error.message ?: strerror(-r));
+        int k = declared_add_finding(d, &place, true, c->error.hint, "%s", message);
         error_done(&c->error);
+        c->usage = false;
         return k < 0 ? error_oom(&c->error) : 0;
+}
+
+/* The images are not looked for: of those that the manifest names by an ID alone nothing else is known. */
+static int check_manifest(Context *c, Declared *d, PodArguments *a)
+{
+        int r = pod_arguments_read_manifest(c, a);
+
+        return r < 0 ? add_failure(c, d, last_setting(d, DECLARED_POD, 0, "PodManifest"), r) : 0;
+}
+
+/* Also of images that are not in the store. */
+static int check_policy(Context *c, Declared *d, size_t app, const AppOverrides *o)
+{
+        const PodApp named = {.name = (char *) "", .annotations = o->annotations};
+        _cleanup_app_settings_ AppSettings s = {};
+
+        if (app_settings_read(&named, &s, NULL) < 0)
+                return 0;
+        int r = image_policy_check((ImagePolicy) s.image_policy, o->reference, &c->error);
+        if (r >= 0)
+                return 0;
+        (void) error_prefix(&c->error, r, "App %s", d->apps[app].name);
+        return add_failure(c, d,
+                           last_setting(d, DECLARED_APP, app, "ImagePolicy")
+                                           ?: last_setting(d, DECLARED_APP, app, "Image"),
+                           r);
 }
 
 /* The same that 'acnspawn prepare --dry-run' does, without the network. */
@@ -402,7 +487,7 @@ static int try_to_prepare(Context *c, Declared *d, PodArguments *a)
         a->options.name = NULL; /* another pod may have it, which is not changed */
         int r = pod_arguments_prepare(c, a, &p);
         if (r < 0)
-                return add_failure(c, d, r);
+                return add_failure(c, d, NULL, r);
         pod_abandon(p);
         return 0;
 }
@@ -413,13 +498,19 @@ int context_verify_declared_images(Context *c, Declared *d, PodArguments *a, Run
         int r = d->has_errors ? 0 : context_apply_declared_conf(c, d, a, run);
 
         if (r < 0)
-                r = add_failure(c, d, r);
+                r = add_failure(c, d, NULL, r);
+        if (r >= 0 && a->manifest_file && !d->has_errors)
+                r = check_manifest(c, d, a);
         for (size_t i = 0; r >= 0 && i < a->request.n_apps && i < d->n_apps; i++) {
-                r = a->request.apps[i].reference ? check_image(c, d, i, a->request.apps[i].reference, store)
-                                                 : 0;
-                if (r == -ENOMEM)
+                const AppOverrides *o = &a->request.apps[i];
+                int k = o->reference ? check_image(c, d, i, o->reference, a->fetch.policy == PULL_NEVER,
+                                                   store)
+                                     : 0;
+
+                if (k == -ENOMEM)
                         return error_oom(&c->error);
-                all = all && r > 0;
+                all = all && k > 0;
+                r = o->reference && !d->has_errors ? check_policy(c, d, i, o) : 0;
         }
         if (r >= 0 && all && c->store && !d->has_errors)
                 r = try_to_prepare(c, d, a);

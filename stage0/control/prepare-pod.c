@@ -157,7 +157,12 @@ static int take_name(Pod *p, const PrepareOptions *o, Error *e)
         if (r < 0 && r != -ENOENT)
                 return error_prefix(e, r, "Cannot replace pod '%s'", o->name);
         error_done(e);
-        return pod_reserve_name(p, o->name, e);
+        r = pod_reserve_name(p, o->name, e);
+        if (r == -EEXIST && o->replace)
+                return error_hint(
+                                e, r,
+                                "Another process has made that pod meanwhile; the same command once more replaces it.");
+        return r;
 }
 
 /* Until it is published the name belongs to the predecessor, but the files that are written contain it. */

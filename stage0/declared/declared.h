@@ -88,6 +88,8 @@ bool declared_name_is_valid(const char *name);
 /* The names of the pods that are declared, sorted; those that are masked are left out. Directories that do not
  * exist are empty; a link that leads nowhere, here and for files, is an error: -ENOLINK. */
 int declared_list(char *const *dirs, char ***ret, Error *e);
+/* The same, with those that are masked by an empty file: it may be what an interrupted change has left. */
+int declared_list_to_keep(char *const *dirs, char ***ret, Error *e);
 /* For who has to go on with the rest: those of the directories that can be read, or do not exist, and why others cannot be. -ENOMEM. */
 int declared_readable_dirs(char *const *dirs, char ***ret, char ***ret_failures);
 /* The names of files beside those of pods that declare none, as they are not named like a pod. */
@@ -98,6 +100,8 @@ int declared_exists(char *const *dirs, const char *name, Error *e);
 /* Reads a pod with its drop-ins. Mistakes in the files are findings. -ENOENT: no file declares it; -ERFKILL: it is masked
  * (an empty file, or a link to /dev/null); other errors are of the system. */
 int declared_load(char *const *dirs, const char *name, Declared **ret, Error *e);
+/* The same, for who removes what no pod declares: an empty file, also a drop-in, is an error, -ENODATA. */
+int declared_load_to_keep(char *const *dirs, const char *name, Declared **ret, Error *e);
 /* The same, but drop-ins, directories of them, and links that lead to nothing, are findings: D is not all that declares the pod then. */
 int declared_load_partly(char *const *dirs, const char *name, Declared **ret, Error *e);
 /* A file at any place, with the drop-ins beside it. */

@@ -2,7 +2,8 @@
 
 /* Which files declare a pod: as systemd finds units and their drop-ins. The first directory that has NAME.pod
  * takes precedence; of drop-ins of the same name, too. An empty file, or a link to /dev/null, masks those of the
- * directories below. Directories are opened once and files relative to them; only regular files are read. */
+ * directories below. But an empty file may also be what an interrupted change has left of another one: where data is removed that a
+ * file does not name, it is an error. Directories are opened once and files relative to them; only regular files are read. */
 
 #include <sys/stat.h>
 
@@ -103,7 +104,7 @@ static int file_missing(int dir_fd, const char *dir, const char *file, Error *e)
                                                          : explain_missing(dir_fd, file, shown, e);
 }
 
-/* -ERFKILL: it is masked. */
+/* -ERFKILL: it is masked; -ENODATA: by being empty. */
 static int read_file(int dir_fd, const char *dir, const char *file, char **ret, size_t *ret_size, Error *e)
 {
         _cleanup_close_ int fd = openat(dir_fd, file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -115,9 +116,13 @@ static int read_file(int dir_fd, const char *dir, const char *file, char **ret, 
                 return file_error(e, -errno, dir, file);
         if (fstat(fd, &st) < 0)
                 return file_error(e, -errno, dir, file);
-        if (S_ISREG(st.st_mode) ? st.st_size == 0
-                                : S_ISCHR(st.st_mode) && stat("/dev/null", &null) >= 0 &&
-                                                  st.st_rdev == null.st_rdev)
+        if (S_ISREG(st.st_mode) && st.st_size == 0) {
+                int r = error_set(e, -ENODATA, "'%s/%s' is empty", dir, file);
+                return error_hint(
+                                e, r,
+                                "A link to /dev/null masks for good what is declared; an empty file may be the rest of one.");
+        }
+        if (S_ISCHR(st.st_mode) && stat("/dev/null", &null) >= 0 && st.st_rdev == null.st_rdev)
                 return -ERFKILL;
         int r = read_fd_bounded(fd, DECLARED_FILE_MAX, ret, ret_size);
         return r < 0 ? file_error(e, r, dir, file) : 0;
@@ -171,7 +176,12 @@ static int list_files(char *const *dirs, const char *path, const char *suffix, s
         return 0;
 }
 
-/* The first directory with FILE. -ENOENT, -ERFKILL. */
+static bool is_masked(int r)
+{
+        return r == -ERFKILL || r == -ENODATA;
+}
+
+/* The first directory with FILE. -ENOENT, -ERFKILL, -ENODATA. */
 static int read_first(char *const *dirs, const char *path, const char *file, Declared *d, Error *e)
 {
         STRV_FOREACH (dir, dirs) {
@@ -220,7 +230,8 @@ int declared_readable_dirs(char *const *dirs, char ***ret, char ***ret_failures)
         return readable_dirs(dirs, NULL, DECLARED_SUFFIX, DECLARED_PODS_MAX, ret, ret_failures);
 }
 
-int declared_list(char *const *dirs, char ***ret, Error *e)
+/* EMPTY: with those that are masked by an empty file. */
+static int list_pods(char *const *dirs, bool empty, char ***ret, Error *e)
 {
         _cleanup_strv_free_ char **files = NULL, **l = NULL;
 
@@ -232,14 +243,26 @@ int declared_list(char *const *dirs, char ***ret, Error *e)
 
                 if (!name)
                         return error_oom(e);
-                if (!declared_name_is_valid(name) ||
-                    read_first(dirs, NULL, *file, NULL, NULL) == -ERFKILL) /* others are for who reads it */
+                if (!declared_name_is_valid(name))
+                        continue;
+                r = read_first(dirs, NULL, *file, NULL, NULL);
+                if (is_masked(r) && !(empty && r == -ENODATA)) /* other failures are for who reads it */
                         continue;
                 if (strv_extend(&l, name) < 0)
                         return error_oom(e);
         }
         *ret = TAKE_PTR(l);
         return 0;
+}
+
+int declared_list(char *const *dirs, char ***ret, Error *e)
+{
+        return list_pods(dirs, false, ret, e);
+}
+
+int declared_list_to_keep(char *const *dirs, char ***ret, Error *e)
+{
+        return list_pods(dirs, true, ret, e);
 }
 
 int declared_list_misnamed(char *const *dirs, char ***ret, Error *e)
@@ -284,7 +307,13 @@ int declared_exists(char *const *dirs, const char *name, Error *e)
 
 #define DROP_INS ".conf", DECLARED_DROP_INS_MAX
 
-static int read_drop_ins(char *const *dirs, const char *path, Declared *d, Error *e)
+typedef enum LoadMode {
+        LOAD_TO_START,
+        LOAD_TO_KEEP, /* an empty file is an error */
+        LOAD_PARTLY,
+} LoadMode;
+
+static int read_drop_ins(char *const *dirs, const char *path, LoadMode mode, Declared *d, Error *e)
 {
         _cleanup_strv_free_ char **files = NULL;
 
@@ -292,9 +321,10 @@ static int read_drop_ins(char *const *dirs, const char *path, Declared *d, Error
         if (r < 0)
                 return r;
         STRV_FOREACH (drop_in, files) {
-                r = read_first(dirs, path, *drop_in, d, e);
-                if (r < 0 && r != -ERFKILL && r != -ENOENT)
-                        return r;
+                _cleanup_error_ Error why = ERROR_NULL;
+                r = read_first(dirs, path, *drop_in, d, &why);
+                if (r < 0 && r != -ENOENT && (!is_masked(r) || (r == -ENODATA && mode == LOAD_TO_KEEP)))
+                        return error_move(e, &why);
         }
         return 0;
 }
@@ -321,7 +351,7 @@ static int read_drop_ins_partly(char *const *dirs, const char *path, Declared *d
         STRV_FOREACH (drop_in, files) {
                 _cleanup_error_ Error why = ERROR_NULL;
                 int k = r < 0 ? 0 : read_first(readable, path, *drop_in, d, &why);
-                if (k < 0 && k != -ERFKILL && k != -ENOENT)
+                if (k < 0 && !is_masked(k) && k != -ENOENT)
                         r = add_failure(d, why.message ?: strerror(-k), e);
         }
         return r;
@@ -340,7 +370,7 @@ static int read_next(char *const *dirs, const char *file, Declared *d, Error *e)
 
                 if (r >= 0)
                         return add_failure(d, first.message ?: strerror(ENOLINK), e);
-                if (r == -ERFKILL) /* masked: there are no units, and the link is what is to be mended */
+                if (is_masked(r)) /* masked: there are no units, and the link is what is to be mended */
                         break;
                 if (r != -ENOENT && r != -ENOLINK)
                         return error_move(e, &why);
@@ -348,7 +378,8 @@ static int read_next(char *const *dirs, const char *file, Declared *d, Error *e)
         return error_move(e, &first);
 }
 
-static int load(char *const *dirs, const char *name, const char *file, bool partly, Declared **ret, Error *e)
+static int load(char *const *dirs, const char *name, const char *file, LoadMode mode, Declared **ret,
+                Error *e)
 {
         _cleanup_(declared_freep) Declared *d = declared_new(name);
         _cleanup_free_ char *path = NULL;
@@ -356,17 +387,18 @@ static int load(char *const *dirs, const char *name, const char *file, bool part
         if (!d || xasprintf(&path, "%s.d", file) < 0)
                 return error_oom(e);
         int r = read_first(dirs, NULL, file, d, e);
-        if (r == -ENOLINK && partly)
+        if (r == -ENOLINK && mode == LOAD_PARTLY)
                 r = read_next(dirs, file, d, e);
         if (r >= 0)
-                r = (partly ? read_drop_ins_partly : read_drop_ins)(dirs, path, d, e);
+                r = mode == LOAD_PARTLY ? read_drop_ins_partly(dirs, path, d, e)
+                                        : read_drop_ins(dirs, path, mode, d, e);
         if (r < 0)
                 return r;
         *ret = TAKE_PTR(d);
         return 0;
 }
 
-static int load_name(char *const *dirs, const char *name, bool partly, Declared **ret, Error *e)
+static int load_name(char *const *dirs, const char *name, LoadMode mode, Declared **ret, Error *e)
 {
         _cleanup_free_ char *file = NULL, *list = NULL;
 
@@ -374,9 +406,11 @@ static int load_name(char *const *dirs, const char *name, bool partly, Declared 
                 return error_set(e, -EINVAL, "'%s' is not a valid name for a pod", name);
         if (xasprintf(&file, "%s" DECLARED_SUFFIX, name) < 0)
                 return error_oom(e);
-        int r = load(dirs, name, file, partly, ret, e);
+        int r = load(dirs, name, file, mode, ret, e);
         if (r == -ERFKILL)
                 return error_set(e, r, "Pod '%s' is masked", name);
+        if (r == -ENODATA && mode != LOAD_TO_KEEP)
+                return error_prefix(e, -ERFKILL, "Pod '%s' is masked", name);
         if (r != -ENOENT)
                 return r;
         r = error_set(e, r, "No file declares a pod '%s'", name);
@@ -386,12 +420,17 @@ static int load_name(char *const *dirs, const char *name, bool partly, Declared 
 
 int declared_load(char *const *dirs, const char *name, Declared **ret, Error *e)
 {
-        return load_name(dirs, name, false, ret, e);
+        return load_name(dirs, name, LOAD_TO_START, ret, e);
+}
+
+int declared_load_to_keep(char *const *dirs, const char *name, Declared **ret, Error *e)
+{
+        return load_name(dirs, name, LOAD_TO_KEEP, ret, e);
 }
 
 int declared_load_partly(char *const *dirs, const char *name, Declared **ret, Error *e)
 {
-        return load_name(dirs, name, true, ret, e);
+        return load_name(dirs, name, LOAD_PARTLY, ret, e);
 }
 
 int declared_load_file(const char *path, Declared **ret, Error *e)
@@ -409,9 +448,9 @@ int declared_load_file(const char *path, Declared **ret, Error *e)
                                   "Its name is that of the pod, in lower case letters, digits, '-' and '.', "
                                   "with the suffix '" DECLARED_SUFFIX "'.");
         }
-        int r = load((char *[]){dir, NULL}, name, file, false, ret, e);
-        if (r == -ERFKILL)
-                return error_set(e, r, "'%s' is empty, or a link to /dev/null: it masks pod '%s'", path,
-                                 name);
+        int r = load((char *[]){dir, NULL}, name, file, LOAD_TO_START, ret, e);
+        if (is_masked(r))
+                return error_set(e, -ERFKILL, "'%s' is empty, or a link to /dev/null: it masks pod '%s'",
+                                 path, name);
         return r == -ENOENT ? error_set_errno(e, r, "Cannot read '%s'", path) : r;
 }

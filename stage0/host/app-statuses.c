@@ -2,7 +2,7 @@
 
 /* The recorded status of all apps of a pod, and the pod's exit status. */
 
-#include "stage0/host/host.h"
+#include "stage0/host/spare-records.h"
 
 void app_statuses_free(AppStatus *l, size_t n)
 {
@@ -48,9 +48,33 @@ static AppStatus unreadable_status(int code, AppCause cause)
         return s;
 }
 
+/* While the supervisor cannot write on the disk, its directory in memory. RET_OLD: as pod_statuses_are_old(). */
+static int open_statuses(const Pod *p, bool *ret_old)
+{
+        int fd = open_beneath(p->dir_fd, "status", O_RDONLY | O_DIRECTORY), spare;
+        int r = fd < 0 ? 0 : spare_records_open(p, fd, &spare);
+
+        *ret_old = r < 0;
+        if (r <= 0)
+                return fd;
+        safe_close(fd);
+        return spare;
+}
+
 int pod_open_statuses(const Pod *p)
 {
-        return open_beneath(p->dir_fd, "status", O_RDONLY | O_DIRECTORY);
+        bool old;
+
+        return open_statuses(p, &old);
+}
+
+bool pod_statuses_are_old(const Pod *p)
+{
+        bool old = false;
+        int fd = p->state == POD_RUNNING ? open_statuses(p, &old) : -EBADF;
+
+        safe_close(fd);
+        return old;
 }
 
 int pod_read_statuses(Pod *p, bool ended, AppStatus **ret)

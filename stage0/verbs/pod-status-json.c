@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include "schema/settings.h"
+#include "stage0/host/spare-records.h"
 #include "stage0/verbs/pod-status-json.h"
 #include "stage0/verbs/pod-status-shared.h"
 
@@ -420,6 +421,7 @@ json_object *pod_status_json(const Pod *p, const PodReport *r)
                                          : put_unsigned(o, "exitIdleTime", k->exit_idle_usec);
         failed |= put_text(o, "metadata", k->no_metadata ? "no" : k->reduced_metadata ? "reduced" : "full");
         failed |= put_text(o, "stage1", k->stage1);
+        failed |= put_object(o, "statesAreOld", json_object_new_boolean(pod_statuses_are_old(p)));
         failed |= put_object(o, "appsExposed", json_object_new_boolean(r->exposed_to != NULL));
         failed |= put_object(o, "appsExposedTo", json_new_string_list(r->exposed_to));
         o = take_unless(failed, o);

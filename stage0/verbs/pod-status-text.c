@@ -9,6 +9,7 @@
 #include <signal.h>
 
 #include "schema/settings.h"
+#include "stage0/host/spare-records.h"
 #include "stage0/pods/pods.h"
 #include "stage0/verbs/pod-status-shared.h"
 #include "stage0/verbs/pod-status-text.h"
@@ -345,6 +346,12 @@ static void add_state(Text *t, const Display *d, const Pod *p, const PodReport *
                 add_time(t, d, since);
         }
         text_add(t, "\n");
+        if (!pod_statuses_are_old(p))
+                return;
+        status_add_label(t, "Apps");
+        add_colored(t, d, COLOR_YELLOW, "old states");
+        text_add(t,
+                 ": the current ones can neither be written to the disk nor be read from the supervisor\n");
 }
 
 static void add_config(Text *t, const Pod *p)

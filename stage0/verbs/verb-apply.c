@@ -226,10 +226,14 @@ static int run(Context *c, int argc, char **argv)
         Arguments own = {};
 
         int r = t ? context_parse(c, options, &own, argc, argv, &words) : error_oom(&c->error);
-        if (r > 0)
-                r = context_open_store_as_root(c);
-        else
+        if (r <= 0)
                 return r;
+        for (size_t i = 0; i < words.n; i++) {
+                r = pod_name_check(words.list[i], &c->error);
+                if (r < 0)
+                        return context_usage_error(c, r);
+        }
+        r = context_open_store_as_root(c);
         Run x = {.dry_run = own.dry_run, .table = t};
         for (size_t i = 0; r >= 0 && i < words.n; i++) {
                 r = apply_one(c, &x, words.list[i]);

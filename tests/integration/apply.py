@@ -353,6 +353,36 @@ def a_named_volume_that_is_new_is_made_for_an_app_that_is_there(host):
     host.acnspawn("volume", "rm", "ve", "vf").expect(0)
 
 
+@case
+def a_new_volume_is_also_for_mount_points_of_its_name(host):
+    """And stays in the definition of the pod when the app that it came with goes."""
+    s = Service(host)
+    one = image(host, "one")
+    points = host.shell(STAY, name="example.com/points", app={"mountPoints": [{"name": "ex", "path": "/e"}]})
+    volume = "Volume=ex,kind=named,source=ve"
+    s.start(("a", one))
+    s.declare(("a", one), ("b", points), ("c", points), pod=volume)
+    done, messages = s.apply()
+    equal(done, [("b", "add", None, "done"), ("c", "add", None, "done")])
+    lacks(messages, "gets an empty volume")
+    equal([v["name"] for v in s.host.status("p")["volumes"]], ["ex"])
+    s.declare(("a", one, "Mount=ex:/e"), ("c", points), pod=volume)
+    equal(s.apply()[0], [("a", "replace", "mount", "done"), ("b", "remove", None, "done")])
+    contains(s.apply()[1], "Pod p is as it is declared.")
+    contains(host.acnspawn("pod", "create", "p", "--from=p", "--output=-").expect(0).out, "Volume=ex,kind=named,source=ve")
+    s.declare(("c", points), pod=volume)
+    equal(s.apply()[0], [("a", "remove", None, "done")])
+    contains(host.acnspawn("pod", "create", "p", "--from=p", "--output=-").expect(0).out, "Volume=ex,kind=named,source=ve")
+    s.acnspawn("stop", "p").expect(0)
+    again = host.acnspawn("run", "--detach", "p").expect(0)
+    lacks(again.err, "gets an empty volume")
+    equal([v["name"] for v in host.status("p")["volumes"]], ["ex"])
+    host.acnspawn("stop", "p").expect(0)
+    for pod in host.pods():
+        host.acnspawn("rm", os.path.basename(pod)).expect(0)
+    host.acnspawn("volume", "rm", "ve").expect(0)
+
+
 SECRETS = "for n in $(ls /dev/credentials 2>/dev/null); do echo $n=$(cat /dev/credentials/$n); done; " + STAY
 
 
@@ -504,8 +534,9 @@ def mistakes_are_found_before_anything_is_changed(host):
     contains(s.acnspawn("apply", "p").expect(1).err, "p.pod:6: ")
     os.unlink(s.file)
     contains(s.acnspawn("apply", "p").expect(1).err, "p.pod")
-    for name, message in ("none", "No file declares a pod 'none'"), ("../p", "'../p' is not a valid name for a pod"):
-        r = s.acnspawn("apply", name).expect(1)
+    for name, rc, message in ("none", 1, "No file declares a pod 'none'"), ("../p", 2, "'../p' is not a valid name for a pod"), \
+                             ("./p.pod", 2, "'./p.pod' is not a valid name for a pod"):
+        r = s.acnspawn("apply", name).expect(rc)
         contains(r.err, message)
         lacks(r.err, "starts it")
     with open(os.path.join(s.config, "pods", "none.pod"), "w") as f:

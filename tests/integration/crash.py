@@ -208,6 +208,59 @@ def a_state_that_cannot_be_recorded_is_recorded_later(host):
     equal(host.acnspawn("wait", "p", "one").rc, 7)
 
 
+@contextlib.contextmanager
+def stopped_supervisor(host):
+    pid = json.load(open(os.path.join(host.one_pod(), "runtime")))["supervisor"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def unreserve(host):
+    """No space is reserved for records any more, as for those of an earlier version."""
+    status = os.path.join(host.one_pod(), "status")
+    for name in os.listdir(status):
+        if "reserve" in name:
+            os.unlink(os.path.join(status, name))
+
+
+@case
+def what_cannot_be_recorded_is_read_from_the_supervisor(host):
+    """Also while the supervisor is stopped, and from the disk again as soon as that has space."""
+    with small_disk(host):
+        ill = "trap 'mv /up /ill' USR1; " + WAITS % 3  # which takes no space
+        host.acnspawn("run", "--detach", "--exit-policy=never", "--name=p", host.shell(WAITS % 7, name="example.com/one"),
+                      host.shell(ill, name="example.com/two"), "--health-cmd=test ! -e /ill", "--health-interval=100ms", "--health-retries=1").expect(0)
+        wait_trap(host, "one", "two")
+        wait_for(lambda: "running (healthy)" in host.acnspawn("list", "--format=state").out, "the check of health")
+        unreserve(host)
+        with filled(host):
+            host.acnspawn("stop-app", "p", "one").expect(0)
+            host.acnspawn("kill", "--signal=USR1", "--app=two", "p").expect(0)
+            wait_for(lambda: "running (unhealthy)" in host.acnspawn("list").out, "the failed check")
+            with stopped_supervisor(host), within(14, "the wait"):
+                wait = subprocess.Popen(host.argv("wait", "--timeout=100ms", "p", "two"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                host.children.append(wait)
+                equal(exits(host, "p"), {"one": ("ended", 7), "two": ("running", None)})
+                contains(host.acnspawn("list").out, "running (unhealthy)")
+                equal(host.status("p")["statesAreOld"], False)
+                elsewhere = ["unshare", "--pid", "--fork", "--mount-proc"] + host.argv("status", "p")
+                contains(subprocess.run(elsewhere, stdout=subprocess.PIPE, text=True, check=True).stdout, "old states: the current ones")
+                contains(host.finish(wait).expect(1).err, "The supervisor of pod p does not respond")
+            equal(host.acnspawn("wait", "p", "one").rc, 7)
+            host.acnspawn("start-app", "p", "one").expect(0)
+            equal(exits(host, "p")["one"], ("running", None))
+            host.acnspawn("stop-app", "p", "two").expect(0)
+            equal(exits(host, "p"), {"one": ("running", None), "two": ("ended", 3)})
+        record = os.path.join(host.one_pod(), "status", "two")
+        wait_for(lambda: "=ended" in read_text(record), "the record on disk")
+        equal(exits(host, "p"), {"one": ("running", None), "two": ("ended", 3)})
+        host.acnspawn("stop", "p").expect(0)
+        equal(host.acnspawn("wait", "p", "two").rc, 3)
+
+
 @case
 def full_disk_during_fetch(host):
     on_small_disk(host, 96)

@@ -350,6 +350,38 @@ def a_pod_that_stops_for_long_holds_no_lock_of_the_store(host):
 # --- The commands -----------------------------------------------------------------------------------------------------------------
 
 @case
+def verify_says_what_a_start_would_refuse(host):
+    d = Declared(host)
+    archive = host.shell("true", name="example.com/a")
+    host.acnspawn("fetch", archive).expect(0)
+    conf = os.path.join(d.config, "acnspawn.conf")
+
+    def verify(text, *findings, defaults=""):
+        file = d.write("web", text)
+        with open(conf, "w") as f:
+            f.write(defaults)
+        out = d.acnspawn("pod", "verify", "web").expect(1).out
+        found = re.findall(r"(?m)^%s:(?:(\d+):)? error: (.*)$" % re.escape(file), out)
+        equal([line for line, message in found], [str(line) for line, part in findings], out)
+        for (line, message), (_, part) in zip(found, findings):
+            contains(message, part)
+        true(d.acnspawn("prepare", "--dry-run", "--declared=web").rc != 0, "a start refuses that, too")
+
+    manifest = host.path("manifest.json")
+    verify("[Pod]\nPodManifest=%s\n" % manifest, (2, "Cannot open the pod manifest '%s'" % manifest))
+    with open(manifest, "w") as f:
+        f.write("{ no JSON\n")
+    verify("[Pod]\nPodManifest=%s\n" % manifest, (2, "Cannot use '%s'" % manifest))
+    verify("[App a]\nImage=%s\n[App b]\nImagePolicy=registry\nImage=%s\n" % (archive, archive), (4, "App b: '%s' is not on the network" % archive))
+    verify("[App a]\nImage=%s\n" % archive, (2, "App a: '%s' is not on the network" % archive), defaults="[Pod]\nImagePolicy=registry\n")
+    verify("[Pod]\nPullPolicy=never\n[App a]\nImage=example.com/x:1\n", (4, "Image=: 'example.com/x:1' is not in the store, and PullPolicy=never"))
+    verify("[App a]\nImage=docker://h.example.com/x\n", (2, "is not in the store, and PullPolicy=never"), defaults="[Image]\nPullPolicy=never\n")
+    # What preparing finds is at the app or volume that it names.
+    verify("[Pod]\nVolume=data,kind=host,source=/nonexistent\n[App a]\nImage=example.com/a\nMount=data:/d\n", (2, "data"))
+    verify("[App b]\nImage=example.com/a\n[App a]\nImage=example.com/a\nMount=none:/d\n", (3, "none"))
+
+
+@case
 def verify(host):
     d = Declared(host)
     good = d.write("good", "[App a]\nImage=x\n")

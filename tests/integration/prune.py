@@ -254,6 +254,33 @@ def volumes_of_declared_pods_stay(host):
 
 
 @case
+def what_an_empty_file_may_have_declared_stays(host):
+    """An editor or a loss of power may have emptied it. A link to /dev/null masks the pod, and its volumes go."""
+    make_volumes(host, "data", "more")
+    image = host.acnspawn("fetch", host.shell("true", name="example.com/a")).expect(0).out.strip()
+    config, pods = declare(host, web="[Pod]\nVolume=data:/data\n[App a]\nImage=example.com/a\n"), host.path("config/pods")
+    web, drop_in = os.path.join(pods, "web.pod"), os.path.join(pods, "web.pod.d/more.conf")
+    os.mkdir(os.path.dirname(drop_in))
+    for path, text in (drop_in, "[Pod]\nVolume=more:/more\n"), (web, open(web).read()):
+        with open(path, "w"):
+            pass
+        for verb in ("volume", "prune"), ("prune", "--force"), ("image", "gc", "--grace-period=0"):
+            r = host.acnspawn(*verb, **config).expect(1)
+            contains(r.err, "'%s' is empty" % path)
+            contains(r.err, "A link to /dev/null masks")
+        with open(path, "w") as f:
+            f.write(text)
+        equal(host.acnspawn("volume", "prune", **config).expect(0).out, "")
+    with open(web, "w"):
+        pass
+    contains(host.acnspawn("run", "--declared=web", **config).expect(1).err, "Pod 'web' is masked: '%s' is empty" % web)
+    os.unlink(web)
+    os.symlink("/dev/null", web)
+    contains(host.acnspawn("volume", "prune", **config).expect(0).out, "data")
+    host.acnspawn("image", "rm", image).expect(0)
+
+
+@case
 def what_links_that_lead_nowhere_declare_stays(host):
     """The file system with the declarations may not be mounted now: that is not none."""
     make_volumes(host, "data")

@@ -345,6 +345,8 @@ TEST(masks_and_strange_files)
         ASSERT_EQ(declared_load(d.list, "a", &x, &e), -ERFKILL);
         ASSERT_STREQ(e.message, "Pod 'a' is masked");
         ASSERT_EQ(declared_load(d.list, "b", &x, &e), -ERFKILL);
+        ASSERT_TRUE(startswith(e.message, "Pod 'b' is masked: '"));
+        ASSERT_TRUE(endswith(e.message, "/etc/b.pod' is empty"));
         ASSERT_EQ(declared_load(d.list, "c", &x, &e), -EBADMSG);
         ASSERT_TRUE(endswith(e.message, "/etc/c.pod' is not a regular file"));
         ASSERT_EQ(declared_load(d.list, "fifo", &x, &e), -EBADMSG);
@@ -357,6 +359,36 @@ TEST(masks_and_strange_files)
         ASSERT_EQ(strv_length(names), 3);
         ASSERT_STREQ(names[0], "c");
         ASSERT_STREQ(names[2], "link");
+}
+
+TEST(empty_files_are_no_masks_for_who_removes)
+{
+        _cleanup_(dirs_done) Dirs d = DIRS_NULL;
+        _cleanup_(declared_freep) Declared *x = NULL;
+        _cleanup_strv_free_ char **names = NULL, **kept = NULL;
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        ASSERT_OK(dirs_new(&d));
+        ASSERT_OK(put(&d, "lib/a.pod", "[Pod]\n"));
+        ASSERT_OK(put(&d, "lib/b.pod", "[Pod]\n"));
+        ASSERT_OK(put(&d, "etc/b.pod", ""));
+        ASSERT_OK(put(&d, "lib/c.pod", "[Pod]\n"));
+        ASSERT_OK(symlinkat("/dev/null", d.scratch.fd, "etc/a.pod"));
+        ASSERT_OK(mkdirat(d.scratch.fd, "etc/c.pod.d", 0755));
+        ASSERT_OK(put(&d, "etc/c.pod.d/x.conf", ""));
+        ASSERT_OK(put(&d, "lib/empty.pod", ""));
+        ASSERT_OK(put(&d, "etc/empty.pod", "[Pod]\n")); /* the other one does not count */
+        ASSERT_OK(declared_list(d.list, &names, &e));
+        ASSERT_EQ(strv_length(names), 2);
+        ASSERT_OK(declared_list_to_keep(d.list, &kept, &e));
+        ASSERT_EQ(strv_length(kept), 3);
+        ASSERT_STREQ(kept[0], "b");
+        ASSERT_EQ(declared_load_to_keep(d.list, "a", &x, &e), -ERFKILL);
+        ASSERT_EQ(declared_load_to_keep(d.list, "b", &x, &e), -ENODATA);
+        ASSERT_TRUE(endswith(e.message, "/etc/b.pod' is empty"));
+        ASSERT_EQ(declared_load_to_keep(d.list, "c", &x, &e), -ENODATA);
+        ASSERT_TRUE(endswith(e.message, "/etc/c.pod.d/x.conf' is empty"));
+        ASSERT_OK(declared_load_to_keep(d.list, "empty", &x, &e));
 }
 
 /* The generator goes on with the rest; others have to know that it is not all. */
@@ -641,6 +673,7 @@ int main(void)
         RUN(specifiers);
         RUN(files_take_precedence);
         RUN(masks_and_strange_files);
+        RUN(empty_files_are_no_masks_for_who_removes);
         RUN(what_cannot_be_read);
         RUN(links_that_lead_nowhere);
         RUN(names);

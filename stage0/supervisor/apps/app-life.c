@@ -10,7 +10,7 @@
 
 #include <sys/mman.h>
 
-#include "stage0/host/host.h"
+#include "stage0/host/spare-records.h"
 #include "stage0/supervisor/apps/app-life.h"
 #include "stage1/backoff.h"
 
@@ -18,13 +18,41 @@
 
 /* --- Records ------------------------------------------------------------------------------------------- */
 
+static int write_records_to(const AppInstance *a, int fd)
+{
+        int r = app_status_write(fd, a->name, &a->status);
+
+        return r >= 0 && a->check != CHECK_NONE ? health_status_write(fd, a->name, &a->health) : r;
+}
+
 static int write_records(const AppInstance *a)
 {
-        int r = app_status_write(a->table->status_fd, a->name, &a->status);
+        return write_records_to(a, a->table->status_fd);
+}
 
-        return r >= 0 && a->check != CHECK_NONE
-                               ? health_status_write(a->table->status_fd, a->name, &a->health)
-                               : r;
+/* Readers take all records from there. */
+static void keep_in_memory(AppTable *t)
+{
+        int r = spare_records_new(t->pod, t->status_fd, &t->spare_fd);
+
+        FOREACH_APP(a, t)
+        {
+                if (r >= 0)
+                        r = write_records_to(a, t->spare_fd);
+        }
+        if (r < 0 && t->spare_fd > 0) {
+                safe_close(t->spare_fd);
+                t->spare_fd = 0;
+        }
+        (void) spare_records_show(t->status_fd, t->spare_fd > 0 ? t->spare_fd : -EBADF);
+}
+
+static void keep_on_disk(AppTable *t)
+{
+        spare_records_hide(t->status_fd);
+        if (t->spare_fd > 0)
+                safe_close(t->spare_fd);
+        t->spare_fd = 0;
 }
 
 static void on_retry(void *userdata)
@@ -40,8 +68,10 @@ static void on_retry(void *userdata)
         if (!all && pod_timer_set(t->retry, RETRY_USEC) >= 0)
                 return;
         t->retry = pod_timer_free(t->retry);
-        if (all)
-                log_notice("The states of all apps of pod %s are recorded again.", pod_display_name(t->pod));
+        if (!all)
+                return;
+        keep_on_disk(t);
+        log_notice("The states of all apps of pod %s are recorded again.", pod_display_name(t->pod));
 }
 
 /* The pod continues. */
@@ -52,24 +82,38 @@ static void try_later(AppInstance *a, int r)
         a->is_behind = true;
         if (t->retry)
                 return;
-        log_warning("The state of app %s of pod %s cannot be recorded: %s. Until it can be, other programs see an earlier one.",
-                    a->name, pod_display_name(t->pod), strerror(-r));
+        if (t->spare_fd == 0)
+                keep_in_memory(t);
+        log_warning("The state of app %s of pod %s cannot be recorded: %s. Until it can be, %s.", a->name,
+                    pod_display_name(t->pod), strerror(-r),
+                    t->spare_fd > 0 ? "it is in memory, where other commands read it"
+                                    : "other programs see an earlier one");
         if (t->event)
                 (void) pod_timer_new(NULL, t->event, RETRY_USEC, on_retry, t, &t->retry);
 }
 
 static void save(AppInstance *a)
 {
-        int r = a->table ? app_status_write(a->table->status_fd, a->name, &a->status) : 0;
+        AppTable *t = a->table;
 
+        if (!t)
+                return;
+        if (t->spare_fd > 0)
+                (void) app_status_write(t->spare_fd, a->name, &a->status);
+        int r = app_status_write(t->status_fd, a->name, &a->status);
         if (r < 0)
                 try_later(a, r);
 }
 
 static void save_health(AppInstance *a)
 {
-        int r = a->table ? health_status_write(a->table->status_fd, a->name, &a->health) : 0;
+        AppTable *t = a->table;
 
+        if (!t)
+                return;
+        if (t->spare_fd > 0)
+                (void) health_status_write(t->spare_fd, a->name, &a->health);
+        int r = health_status_write(t->status_fd, a->name, &a->health);
         if (r < 0)
                 try_later(a, r);
 }
@@ -565,8 +609,11 @@ void app_life_finish(AppInstance *a, const char *message)
 
 void app_life_forget(AppInstance *a)
 {
-        if (a->table)
-                app_status_remove(a->table->status_fd, a->name);
+        if (!a->table)
+                return;
+        app_status_remove(a->table->status_fd, a->name);
+        if (a->table->spare_fd > 0)
+                app_status_remove(a->table->spare_fd, a->name);
 }
 
 void app_life_reset(AppInstance *a)
@@ -574,6 +621,8 @@ void app_life_reset(AppInstance *a)
         if (!a->table)
                 return;
         health_status_remove(a->table->status_fd, a->name);
+        if (a->table->spare_fd > 0)
+                health_status_remove(a->table->spare_fd, a->name);
         (void) app_life_reserve(a); /* the record of its state stays */
         save(a);
 }

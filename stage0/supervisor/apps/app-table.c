@@ -202,6 +202,8 @@ AppTable *app_table_free(AppTable *t)
                 instance_free(t->items[i]);
         free(t->items);
         pod_timer_free(t->retry);
+        if (t->spare_fd > 0)
+                safe_close(t->spare_fd);
         safe_close(t->status_fd);
         free(t);
         return NULL;

@@ -66,6 +66,7 @@ typedef struct AppTable {
         PodTimer *retry; /* some could not be written; or NULL */
         AppInstance **items;
         size_t n, allocated;
+        int spare_fd; /* the records in memory, while not all can be written to STATUS_FD; 0: all can */
 } AppTable;
 
 /* The apps of the pod manifest. */

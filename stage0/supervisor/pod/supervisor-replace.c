@@ -67,6 +67,8 @@ static void record(Supervisor *s, const AppInstance *app, const PodApp *new)
                                           .image_name = new ? new->image_name : NULL};
         int r = replacement_status_write(s->apps->status_fd, app->name, new ? &status : NULL);
 
+        if (s->apps->spare_fd > 0)
+                (void) replacement_status_write(s->apps->spare_fd, app->name, new ? &status : NULL);
         if (r < 0)
                 log_warning("The replacement of app %s is not recorded: %s", app->name, strerror(-r));
 }

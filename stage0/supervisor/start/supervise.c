@@ -80,7 +80,8 @@ static void drop_socket_units(Pod *p)
                 sweep_units(p);
 }
 
-/* What is needed once the pod counts as running is made before. */
+/* What is needed once the pod counts as running is made before. So a full disk is found while the pod is still prepared: reserves of a pod that
+ * was prepared long ago would let it run, until something else of its start cannot be written. */
 static int begin(Pod *p, const RunOptions *o, PodSockets **ret_sockets, Error *e)
 {
         PassedSockets none = {};
