@@ -73,6 +73,23 @@ def once(function):
     return functools.lru_cache(None)(function)
 
 
+@once
+def base(host):
+    """The name of an image in the store, of which apps with any script can be made."""
+    host.acnspawn("fetch", host.image(name="example.com/base")).expect(0)
+    return "example.com/base"
+
+
+def app(host, name, script, *options):
+    """The words for an app of that image which runs SCRIPT."""
+    return [base(host), "--name=" + name, *options, "--exec=/bin/sh", "--", "-c", LATE + script]
+
+
+def together(*apps):
+    """The words for several apps."""
+    return [word for words in apps for word in ["---"] + words][1:]
+
+
 def end_pods(host):
     running = [os.path.basename(p) for p in host.pods() if "/running/" in p]
     if running:
