@@ -37,26 +37,7 @@ WITHOUT = set("""
     acnspawn-host.7
     acnspawn-image.1
     acnspawn-images.7
-
     acnspawn-intro.7
-    acnspawn-logs.1
-    acnspawn-network.1
-    acnspawn-network.7
-    acnspawn-pod.1
-    acnspawn-pods.7
-    acnspawn-prepare.1
-    acnspawn-registries.5
-    acnspawn-run.1
-    acnspawn-status.1
-    acnspawn-stop.1
-    acnspawn-trust.1
-    acnspawn-update-app.1
-    acnspawn-update.1
-    acnspawn-volume.1
-    acnspawn.1
-    acnspawn.conf.5
-    acnspawn.pod.5
-    acnspawn@.service.8
 """.split())
 
 CHANGED = ("{name} has changed since tests/manual/{name}.py was written for it. Read what has changed (git log -p man/{name}): a new sentence that "
