@@ -55,7 +55,7 @@ def words_of(line):
 
 class Page:
     def __init__(self, name):
-        self.name, self.sections = name, [] # [(title, text)]
+        self.name, self.sections = name, []  # [(title, text)]
         title, lines, of_table = "", [], False
         with open(os.path.join(MAN, name), encoding="utf-8") as f:
             source = f.read().split("\n")
@@ -69,6 +69,13 @@ class Page:
                 of_table = not line.endswith(".")  # the formats of its columns
             else:
                 lines.append(words_of(line))
+
+    def examples(self, program, prompt=""):
+        """The lines of its examples that call the program."""
+        with open(os.path.join(MAN, self.name), encoding="utf-8") as f:
+            blocks = re.findall(r"(?ms)^\.(?:EX|nf)$(.*?)^\.(?:EE|fi)$", f.read())
+        lines = [plain(line) for block in blocks for line in block.split("\n")]
+        return [line[len(prompt):] for line in lines if line.startswith(prompt + program + " ")]
 
     def digest(self):
         return hashlib.sha256("\n".join("%s\n%s" % s for s in self.sections).encode()).hexdigest()[:16]
