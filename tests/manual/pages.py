@@ -18,6 +18,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
 MAN = os.path.join(TOP, "man")
+README = "README.md"  # of which the commands are a page as well: what is indented
 SUFFIX = ".py"
 
 ESCAPES = (("\\-", "-"), ("\\(dq", '"'), ("\\(lq", '"'), ("\\(rq", '"'), ("\\(aq", "'"), ("\\(ha", "^"), ("\\(ti", "~"), ("\\(bu", "•"), ("\\&", ""),
@@ -57,8 +58,11 @@ class Page:
     def __init__(self, name):
         self.name, self.sections = name, []  # [(title, text)]
         title, lines, of_table = "", [], False
-        with open(os.path.join(MAN, name), encoding="utf-8") as f:
+        with open(os.path.join(TOP if name == README else MAN, name), encoding="utf-8") as f:
             source = f.read().split("\n")
+        if name == README:
+            source = [".SH " + line[3:] if line.startswith("## ") else line for line in source if re.match("## |    ", line)]
+            source = source[min(i for i, line in enumerate(source) if line.startswith(".SH")):]  # without the drawing at its top
         for line in source + [".SH"]:
             heading = re.match(r"\.S[HS]\b ?(.*)", line)
             if heading:
@@ -99,7 +103,7 @@ class Page:
 
 
 def names():
-    return sorted(name for name in os.listdir(MAN) if re.search(r"\.[1-8]$", name))
+    return sorted(name for name in os.listdir(MAN) if re.search(r"\.[1-8]$", name)) + [README]
 
 
 class File:

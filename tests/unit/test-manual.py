@@ -64,8 +64,8 @@ def mistakes(name):
 def each_file_is_run():
     """By tests/manual/meson.build, and is that of a page."""
     with open(os.path.join(pages.HERE, "meson.build")) as f:
-        listed = set(re.findall(r"^ +'(acnspawn[^']*)',$", f.read(), re.M))
-    files = {f[:-len(pages.SUFFIX)] for f in os.listdir(pages.HERE) if f.startswith("acnspawn") and f.endswith(pages.SUFFIX)}
+        listed = set(re.findall(r"^ +'((?:acnspawn|README)[^']*)',$", f.read(), re.M))
+    files = {f[:-len(pages.SUFFIX)] for f in os.listdir(pages.HERE) if f.startswith(("acnspawn", "README")) and f.endswith(pages.SUFFIX)}
     for name in sorted(files ^ listed):
         yield "%s.py is %s in tests/manual, and %s in its meson.build" % (name, "there" if name in files else "not there", "is" if name in listed else "is not")
     for name in sorted(files - set(pages.names())):
