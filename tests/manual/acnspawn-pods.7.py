@@ -266,7 +266,6 @@ elsewhere(
      "readiness/the_foreground_notifies_its_parent"),
     ("READINESS AND HEALTH", "a pod that does not become ready within --ready-timeout of acnspawn run is stopped.",
      "readiness/a_pod_that_is_not_ready_in_time_is_stopped"),
-    ("INTERFACE", "They are executed one after the other, in the order of the calls.", "states/pauses_are_done_in_their_order"),
     ("INTERFACE", "reports each change, in order; with the number of the last event that Describe returns, no event is missed in between.",
      "interface/nothing_is_lost_between_describing_and_monitoring"),
     ("INTERFACE", "any other call that does not fit the state of an app is refused with the error WrongState, which names the state.",

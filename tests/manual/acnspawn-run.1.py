@@ -54,6 +54,15 @@ def keys_that_can_detach(host):
         equal(host.acnspawn("run", "--detach-keys=" + keys, "no-such-pod").rc, rc, "keys %r" % keys)
 
 
+@sentence("Options of run", "options of run take precedence over those of the file.")
+def options_and_the_file(host):
+    os.makedirs(host.path("config/pods"))
+    with open(host.path("config/pods/declared.pod"), "w") as f:
+        f.write("[Pod]\nReadyTimeout=1h\n[App a]\nImage=%s\nExec=/bin/sleep\nArguments=1000\nHealthCmd=test -e /never\nHealthRetries=1000\n" % base(host))
+    r = host.acnspawn("--config-dir=" + host.path("config"), "run", "--detach", "--ready-timeout=300ms", "--declared=declared").expect(1)
+    contains(r.err, "was not ready in time")
+
+
 @sentence("Options of run", "Remove the pod when it has ended, also with --detach and after detaching. If the process that runs the pod is killed, "
                             "the pod is kept until rm or gc removes it.")
 def removed_when_it_has_ended(host):
@@ -119,6 +128,8 @@ elsewhere(
     ("Options of run", "Stop the pod in order, and fail, unless it is ready within this time; the message names the apps that are not ready.",
      "readiness/a_pod_that_is_not_ready_in_time_is_stopped"),
     ("Options of run", "If a pod of that name has ended, it becomes its predecessor, and stays", "declared/a_declared_pod_runs_again_and_again"),
+    ("Options of run", "one that was prepared and never run is removed", "declared/a_declared_pod_runs_again_and_again"),
+    ("Options of run", "For a pod that has ended: remove it when its successor is prepared.", "lists/pods_by_names"),
     ("Options of run", "one that runs is an error, unless --replace is given.", "declared/one_that_runs_is_not_run_twice"),
     ("Options of run", "Images and options of pods cannot be given", "declared/what_cannot_be_combined"),
     ("Options of run", "run POD as with --declared= if it is declared, and else as it is.", "declared/as_the_unit_of_the_host_does"),

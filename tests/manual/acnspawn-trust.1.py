@@ -11,11 +11,14 @@ def gpg(host, *words, **more):
     if not shutil.which("gpg"):
         raise Skip("the program gpg is missing")
     os.makedirs(host.path("gnupg"), 0o700, exist_ok=True)
-    try:
-        return subprocess.run(["gpg", "--homedir", host.path("gnupg"), "--batch", "--yes", "--quiet", "--pinentry-mode", "loopback", "--passphrase", "", *words],
-                              check=True, capture_output=True, **more).stdout
-    finally:
+    return subprocess.run(["gpg", "--homedir", host.path("gnupg"), "--batch", "--yes", "--quiet", "--pinentry-mode", "loopback", "--passphrase", "", *words],
+                          check=True, capture_output=True, **more).stdout
+
+
+def end(host):
+    if os.path.isdir(host.path("gnupg")):
         subprocess.run(["gpgconf", "--homedir", host.path("gnupg"), "--kill", "all"], capture_output=True)
+    end_pods(host)
 
 
 @once
@@ -111,4 +114,4 @@ elsewhere(
     ("EXAMPLES", "Trust the keys that example.com publishes for its images:", "trust/keys_that_pages_offer"),
 )
 
-main()
+main(end)

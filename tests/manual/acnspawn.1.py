@@ -93,6 +93,7 @@ def filters(host):
                                  "Values are those of JSON in it: IDs in full, sizes in bytes, times in microseconds since 1970, lists and labels "
                                  "separated by commas, and nothing for an unknown value. \\t is a tab, \\n a newline, \\\\ a backslash; {{ and }} "
                                  "are braces.")
+@sentence("FILTERS AND FORMATS", "Control characters in values are escaped.")
 @sentence("FILTERS AND FORMATS", "A list of fields, as in name,state, selects the columns of the table, or with --json the members of the objects.")
 def formats(host):
     uuid = pod(host)
@@ -100,6 +101,9 @@ def formats(host):
     equal(shown("{name}\\t{state}"), "web\tprepared\n")
     equal(shown("{uuid}|{apps}|{labels}|{exitStatus}|\\n\\\\{{{name}}}"), "%s|one,two|tier=front||\n\\{web}\n" % uuid)
     equal(shown("{created}"), "%d\n" % host.status("web")["created"])
+    host.prepare("--name=odd", "--user-label=words=\x1b[31m\n", base(host))
+    r = host.acnspawn("list", "--filter=name=odd", "--format={labels}").expect(0)
+    true("\x1b" not in r.out and r.out.count("\n") == 1 and "words=" in r.out, "a label: %r" % r.out)
     equal([line.split() for line in shown("name,state").splitlines()], [["NAME", "STATE"], ["web", "prepared"]])
     equal(json.loads(shown("name,state", "--json")), [{"name": "web", "state": "prepared"}])
 

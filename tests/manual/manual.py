@@ -96,5 +96,6 @@ def end_pods(host):
         host.acnspawn("stop", "--force", *running).expect(0)
 
 
-def main():
-    harness.main(shared=end_pods)
+def main(end=end_pods):
+    """END is called for the Host when all cases have ended."""
+    harness.main(shared=end)
