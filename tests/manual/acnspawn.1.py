@@ -104,6 +104,7 @@ def formats(host):
     host.prepare("--name=odd", "--user-label=words=\x1b[31m\n", base(host))
     r = host.acnspawn("list", "--filter=name=odd", "--format={labels}").expect(0)
     true("\x1b" not in r.out and r.out.count("\n") == 1 and "words=" in r.out, "a label: %r" % r.out)
+    host.acnspawn("rm", "odd").expect(0)
     equal([line.split() for line in shown("name,state").splitlines()], [["NAME", "STATE"], ["web", "prepared"]])
     equal(json.loads(shown("name,state", "--json")), [{"name": "web", "state": "prepared"}])
 
