@@ -111,6 +111,15 @@ def annotations_of_an_image(host):
     equal(host.status(host.prepare(image))["apps"][0]["restartLimit"], None)
 
 
+@sentence("Of an app", "Whether the app has the variable HOSTNAME, unless its environment sets it. Apps of OCI images have it, and all apps of a "
+                       "pod with --metadata=no.")
+def the_variable_hostname(host):
+    for words, more, shown in ([], [], ""), (["--metadata=no"], [], "box"), ([], ["--annotation=acnspawn/hostname-variable=true"], "box"), \
+            (["--metadata=no"], ["--environment=HOSTNAME=own"], "own"):
+        r = host.acnspawn("run", "--rm", "--hostname=box", *words, base(host), *more, "--exec=/bin/sh", "--", "-c", "env | grep ^HOSTNAME= || echo none").expect(0)
+        equal(r.out, "HOSTNAME=%s\n" % shown if shown else "none\n", "with %s" % (words + more))
+
+
 @sentence("Users", "The range of user and group IDs of a pod is unique on a host, also with several stores (--dir=). Each range that a pod has is a "
                    "symbolic link in /var/lib/acnspawn-uids, which names the pod and its store")
 def ranges_of_users(host):
@@ -385,6 +394,8 @@ elsewhere(
      "vm/density/limit_of_inotify_instances_is_named"),
     ("Limits of the host", "open files of a process (RLIMIT_NOFILE)", "density/limit_of_open_files_is_named"),
     ("Limits of the host", "processes and threads", "density/limit_of_processes_is_named"),
+    ("System calls", "to retain: all calls; there is no filter then.", "system-calls/opting_out_leaves_no_filter"),
+    ("Users", "acnspawn gc removes those of removed pods.", "lifecycle/rm_removes_prepared_and_exited"),
 )
 
 main()

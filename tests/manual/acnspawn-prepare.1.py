@@ -101,6 +101,19 @@ def volumes_of_a_pod(host):
     equal(r.out.splitlines(), ["755 0:0", "1777 5:6", "/two refused", "/three refused", "/host refused"])
 
 
+@sentence("Options of the pod, before the first image", "If it is read-only, so is what is mounted below it, unless read-only-below=false is given.")
+def what_is_mounted_below(host):
+    top = host.path("top")
+    os.makedirs(os.path.join(top, "below"))
+    subprocess.run(["mount", "-t", "tmpfs", "none", os.path.join(top, "below")], check=True)
+    try:
+        script = "for d in /a /a/below /b /b/below; do touch $d/x 2>/dev/null && echo $d; done; true"
+        r = host.acnspawn("run", "--rm", *app(host, "a", script, "-v", top + ":/a:ro", "-v", top + ":/b:ro,read-only-below=false")).expect(0)
+        equal(r.out, "/b/below\n")
+    finally:
+        subprocess.run(["umount", os.path.join(top, "below")], check=True)
+
+
 @sentence("Options of prepare", "Show the apps and their images, the volumes, and the state that each isolator would have on this host, without "
                                 "making a pod. Images are fetched as for a pod.")
 @sentence("EXAMPLES", "# acnspawn prepare --dry-run example.com/web --memory=64Mi")
@@ -172,6 +185,54 @@ def values_that_are_refused(host):
                   ["--after=nothing"], ["--sys=writable"]):
         true(host.acnspawn("prepare", base(host), *words).rc in (1, 2), "%s is refused" % words)
     host.acnspawn("run", "--rm", base(host), "--log-file=" + host.path("missing", "log")).expect(1)
+
+
+@sentence("Options of an app, after its image", "If one of them fails to start, and the pod keeps running, the app does not wait for it any longer.")
+@sentence("Options of an app, after its image",
+          "a line for /bin/sh of the image, or a JSON array of a program and its arguments. Exit status 0 means healthy.")
+@sentence("Options of an app, after its image", "and how long it may take then, if it differs from the pod's setting.")
+def apps_beside_each_other(host):
+    uuid = host.prepare("--name=beside", "--exit-policy=never", "--stop-timeout=1h", *together(
+        [base(host), "--name=bad", "--exec=/no/such"], app(host, "good", "exec sleep 1000", "--after=bad"),
+        app(host, "checked", "exec sleep 1000", '--health-cmd=["/bin/test", "-e", "/bin/sh"]'),
+        app(host, "ill", "exec sleep 1000", "--health-cmd=test -e /no/such || exit 3", "--health-interval=100ms", "--health-retries=1000"),
+        app(host, "stubborn", "trap '' TERM; touch /out/up; while :; do sleep 0.02; done", "--stop-timeout=200ms")))
+    p = host.start("run", uuid)
+    shown = lambda name: host.app_status(uuid, name)
+    wait_for(lambda: shown("good")["state"] == "running", "the app that does not wait any longer")
+    wait_for(lambda: (shown("checked")["health"] or {}).get("state") == "healthy", "the check without a shell")
+    wait_for(lambda: (shown("ill")["health"] or {}).get("exitStatus") == 3, "the check that fails")
+    host.wait_up("stubborn", uuid)
+    host.acnspawn("stop-app", uuid, "stubborn").expect(0)
+    equal(shown("stubborn")["signal"], 9)
+    host.acnspawn("stop", "--force", uuid).expect(0)
+    host.finish(p)
+
+
+@sentence("Options of the pod, before the first image", "or with none no such file except that of the image.")
+@sentence("Options of the pod, before the first image", "the single domain . means none.")
+@sentence("Options of the pod, before the first image",
+          "With no there is no metadata service, and apps have neither AC_METADATA_URL nor AC_APP_NAME.")
+def names_and_metadata(host):
+    image = host.shell("cat /etc/resolv.conf; echo [$AC_METADATA_URL$AC_APP_NAME]", name="example.com/resolves", files={"etc/resolv.conf": "of the image\n"})
+    equal(host.acnspawn("run", "--rm", "--dns=none", "--metadata=no", image).expect(0).out, "of the image\n[]\n")
+    r = host.acnspawn("run", "--rm", "--dns=192.0.2.1", "--dns-search=.", *app(host, "a", "cat /etc/resolv.conf")).expect(0)
+    lacks([line.split()[0] for line in r.out.splitlines() if line.strip()], "search")
+
+
+@sentence("Options of an app, after its image",
+          "The pod keeps the profile, not the name of the file. Actions and flags that need another program are refused.")
+def profiles_are_kept(host):
+    path = host.path("profile.json")
+    for action, rc in ("SCMP_ACT_ERRNO", 0), ("SCMP_ACT_NOTIFY", (1, 2)):
+        with open(path, "w") as f:
+            json.dump({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["mkdir", "mkdirat"], "action": action}]}, f)
+        r = host.acnspawn("prepare", *app(host, "a", "mkdir /x || echo refused", "--seccomp-profile=" + path))
+        true(r.rc == rc or rc and r.rc in rc, str(r))
+        if not rc:
+            os.unlink(path)
+            lacks(host.acnspawn("cat-manifest", r.out.strip()).out, path)
+            contains(host.acnspawn("run", r.out.strip()).expect(0).out, "refused")
 
 
 elsewhere(
@@ -473,6 +534,18 @@ elsewhere(
     ("Options of an app, after its image", "The default is none: it leaves the app alone.", "update/apps_without_a_policy_are_left_alone"),
     ("Options of an app, after its image", "Before the first image the option is for all apps that do not say it themselves.",
      "update/apps_without_a_policy_are_left_alone"),
+    ("Options of the pod, before the first image", "Give the only app an open standard input, a pipe, instead of /dev/null: in the foreground that "
+                                                   "of acnspawn", "attach/standard_input_goes_in_and_ends"),
+    ("Options of the pod, before the first image", "and with exec=false without programs that can be executed.",
+     "image-volumes/image_is_read_only_in_a_pod"),
+    ("Options of an app, after its image", "A last line without a newline is P; an empty F then separates it from the output of the next start.",
+     "logs/restarted_app_appends"),
+    ("Options of an app, after its image", "In the format plain there is only the text.", "logs/restarted_app_appends"),
+    ("Options of an app, after its image", "The default is the annotation appc.io/executor/supports-systemd-notify of the image.",
+     "readiness/an_option_takes_it_from_an_image_or_gives_it"),
+    ("Options of an app, after its image", "An app that is nested itself can have it only if its parent has.",
+     "nested/a_nested_app_has_no_more_rights_than_its_parent"),
+    ("Options of an app, after its image", "and its devices are filtered as with --device-policy=closed.", "isolation/devices_that_are_filtered"),
 )
 
 main()
