@@ -140,6 +140,17 @@ elsewhere(
     ("LOG FILES", "limited to this pod by its times.", "logs/without_the_journal_logs_reads_the_file"),
     ("LOG FILES", "Of a pod with several apps, such apps are left out, with a message, unless --app= names one.",
      "logs/without_the_journal_logs_reads_the_file"),
+    ("THE JOURNAL OF THE HOST", "ACNSPAWN_POD= The name of the pod, or its UUID if it has no name. ACNSPAWN_UUID=, ACNSPAWN_NAME= The UUID of the "
+                                "pod, and its name if it has one. ACNSPAWN_APP=, ACNSPAWN_IMAGE= The app, and the name of its image. "
+                                "ACNSPAWN_STREAM= stdout or stderr.", "unit/host-journal/a_record_for_each_line"),
+    ("THE JOURNAL OF THE HOST", "Only of lines that did not end with a newline: eof, or line-max if the line continues in the next record.",
+     "unit/host-journal/long_lines_are_cut"),
+    ("THE JOURNAL OF THE HOST", 'Only of lines that began with a level: the characters "<N>" that set the priority; they are not part of the message.',
+     "unit/host-journal/a_level_is_at_the_beginning_of_a_line_alone"),
+    ("THE JOURNAL OF THE HOST", "Between them are messages of acnspawn about the pod and its apps: that they have started or ended, and that an app "
+                                "is unhealthy.", "unit/host-journal/messages_about_the_pod"),
+    ("THE JOURNAL OF THE HOST", "A journal that takes nothing does not keep apps waiting for more than ten seconds.",
+     "unit/host-journal/a_journal_that_is_full"),
 )
 
 main()

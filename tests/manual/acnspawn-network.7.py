@@ -62,6 +62,7 @@ def configurations(host):
 
 @sentence("NAMES", "Each app finds these files in its root, and may change them. They are created again with every clean root. /etc/hostname The "
                    "pod's host name. /etc/hosts Localhost, and the pod's host name with the addresses of its first network, or with 127.0.1.1.")
+@sentence("NAMES", "With --net=host that of the host.")
 @sentence("NAMES", "With --net=none there is no such file. --dns= gives other servers, --dns=host the host's with any network; --dns-search= and "
                    "--dns-option= replace the domains and options.")
 @sentence("NAMES", "A file of the image is kept, unless one of these options, or --hostname=, sets its content: then it is replaced in the app's "
@@ -75,6 +76,8 @@ def names_in_a_pod(host):
                       *app(host, "a", "cat /etc/resolv.conf; grep nine /etc/hosts")).expect(0)
     equal([line.split() for line in r.out.splitlines() if not line.startswith("#")],
           [["search", "example.org"], ["nameserver", "192.0.2.53"], ["options", "ndots:3"], ["192.0.2.9", "nine", "neuf"]])
+    if os.path.exists("/etc/resolv.conf"):
+        equal(host.acnspawn("run", "--rm", "--net=host", *app(host, "a", "cat /etc/resolv.conf")).expect(0).out, read_text("/etc/resolv.conf"))
     own = host.image(name="example.com/own", files={"etc/hostname": "own\n"})
     words = "--exec=/bin/cat", "--", "/etc/hostname"
     equal(host.acnspawn("run", "--rm", own, *words).expect(0).out, "own\n")

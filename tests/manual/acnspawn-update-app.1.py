@@ -41,6 +41,7 @@ def command_lines(host):
 @sentence("DESCRIPTION", "Settings of the command line or of the pod manifest stay: its name, command and arguments, user and groups, working "
                          "directory, environment, isolators and limits")
 @sentence("DESCRIPTION", "Volumes stay with their content.")
+@sentence("DESCRIPTION", "Everything else is decided by the new image: the command, where none was given")
 def an_image_is_replaced(host):
     pod(host)
     before = [i for i in host.status("shop")["isolators"] if i["app"] == "web"]
@@ -76,6 +77,17 @@ def the_old_app_comes_back(host):
         host.acnspawn("enter", "--app=" + name, "shop", "test", "-e", "/left").expect(0)
 
 
+@sentence("OPTIONS", "It is also what acnspawn run --images=resolve resolves later on.")
+def what_is_resolved_later(host):
+    uuid = host.detach("--name=later", "--exit-policy=never", pod(host) and "example.com/web1", "--name=web")
+    host.acnspawn("update-app", "--image=example.com/web2", "later", "web").expect(0)
+    host.acnspawn("stop", "--force", uuid).expect(0)
+    for words in ["--images=pinned"], ["--images=resolve"]:
+        host.acnspawn("run", "--detach", *words, "later").expect(0)
+        equal(host.app_status("later", "web")["imageName"], "example.com/web2")
+        host.acnspawn("stop", "--force", "later").expect(0)
+
+
 elsewhere(
     ("DESCRIPTION", "Other settings, and the other apps, are not affected.", "live-update/an_app_is_replaced_and_the_others_never_notice"),
     ("DESCRIPTION", "They also apply to later starts of the app, and to pods that acnspawn run makes of this one when it has ended.",
@@ -109,6 +121,9 @@ elsewhere(
     ("OPTIONS", "The memory of the app, without swap", "vm/limits/the_swap_of_an_image_is_not_that_of_a_changed_limit"),
     ("OPTIONS", "The number of processes and threads of the app, or infinity.", "interface-limits/processes_are_limited_while_the_app_runs"),
     ("EXAMPLES", "acnspawn update-app --memory=512Mi --cpu=infinity shop web", "vm/limits/limits_are_changed_while_the_app_runs"),
+    ("DESCRIPTION", "if add-app would refuse it: with capabilities that the pod does not have, or with kernel parameters",
+     "live-update/what_is_refused_leaves_the_app_alone"),
+    ("DESCRIPTION", "with a socket-activated port that another app of the pod has.", "live-sockets/ports_come_and_go_with_the_image"),
 )
 
 main()

@@ -112,6 +112,20 @@ def exported_and_imported(host):
     host.acnspawn("volume", "rm", "again", "packed").expect(0)
 
 
+@sentence("volume import", 'Mode and owner of its directory (default: those that the archive has for ".").')
+@sentence("volume create", "What its files may use of the disk, as 500Mi or 10G, at least 64Ki (default: none, no limit).")
+def defaults_of_archives_and_quotas(host):
+    with tarfile.open(host.path("made.tar"), "w") as tar:
+        info = tarfile.TarInfo(".")
+        info.type, info.mode, info.uid, info.gid = tarfile.DIRTYPE, 0o711, 3, 4
+        tar.addfile(info)
+    host.acnspawn("volume", "import", "made", host.path("made.tar")).expect(0)
+    s = os.stat(os.path.join(host.dir, "volumes/made/data"))
+    equal((s.st_mode & 0o7777, s.st_uid, s.st_gid), (0o711, 3, 4))
+    host.acnspawn("volume", "create", "--quota=63Ki", "small").expect(2)
+    host.acnspawn("volume", "create", "--quota=none", "unlimited").expect(0)
+
+
 elsewhere(
     ("DESCRIPTION", "with the owner and mode of the directory that an OCI image has at PATH. Files that the image has there are not copied: they are "
                     "hidden, with a warning.", "oci/volumes_begin_as_the_directory_of_the_image"),

@@ -145,6 +145,16 @@ def what_cannot_be_declared(host):
         true(any(": error: " in line for line in verified(host, "x", text, 1)), "an error of %r" % text)
 
 
+@sentence("[Pod]", "Rm=yes removes the pod when it has ended, with its logs.")
+@sentence("SYNTAX", "The names of After=, CapsRetain= and CapsRemove= may have spaces or commas between them.")
+@sentence("SYNTAX", "%i, the name of the pod")
+def a_pod_that_is_removed(host):
+    write(host, "gone.pod", "[Pod]\nRm=yes\nHostname=host-of-%i\n[App base]\nImage={}\nExec=/bin/sh\nArguments=-c \"hostname; grep CapBnd /proc/self/status\"\n"
+          "CapsRetain=CAP_CHOWN CAP_DAC_OVERRIDE,CAP_DAC_READ_SEARCH\nGrant=all\n".format(base(host)))
+    equal(declared(host, "run", "--declared=gone").expect(0).out.split(), ["host-of-gone", "CapBnd:", "%016x" % 7])
+    host.acnspawn("status", "gone").expect(1)
+
+
 elsewhere(
     ("DESCRIPTION", "systemctl start acnspawn@NAME runs it as a service of the host", "vm/declared/started_stopped_and_restarted"),
     ("DESCRIPTION", "Each time it is started the pod is made of the file anew; the pod that had the name before has ended, and stays, with its logs "
