@@ -61,8 +61,8 @@ def the_example_of_volumes(host):
 def the_examples_of_kinds(host):
     os.mkdir(host.path("web"))
     script = "stat -c '%a %u' /cache /data; stat -f -c '%S %b %c' /cache; touch /etc/web/x 2>/dev/null || echo refused; echo kept >/srv/file"
-    uuid = host.prepare("--volume=cache,kind=tmpfs,size=64Mi,nr_inodes=10k,mode=0700,uid=33", "--volume=data,kind=named,source=db-data,mode=0700,uid=33", "--mount=cache:/cache",
-                        "--mount=data:/data", *app(host, "a", script, "-v", host.path("web") + ":/etc/web:ro", "-v", "www:/srv"))
+    uuid = host.prepare("--volume=cache,kind=tmpfs,size=64Mi,nr_inodes=10k,mode=0700,uid=33", "--volume=data,kind=named,source=db-data,mode=0700,uid=33",
+                        "--mount=cache:/cache", "--mount=data:/data", *app(host, "a", script, "-v", host.path("web") + ":/etc/web:ro", "-v", "www:/srv"))
     lines = host.acnspawn("run", uuid).expect(0).out.split("\n")
     block, blocks, inodes = map(int, lines[2].split())
     equal((lines[:2], block * blocks, inodes, lines[3]), (["700 33", "700 33"], 64 << 20, 10000, "refused"))

@@ -53,8 +53,11 @@ def short_names(host):
 @sentence("CONFIGURATION", "If it is missing, it is the location.")
 @sentence("CONFIGURATION", "for the hosts below a domain. A port is part of the host.")
 def the_longest_prefix(host):
-    text = "[[registry]]\nprefix = 'one.invalid/team'\nblocked = true\n[[registry]]\nlocation = 'two.invalid:5000'\nblocked = true\n[[registry]]\nprefix = '*.three.invalid'\nblocked = true\n"
-    for reference, is_blocked in ("one.invalid/team/app", True), ("two.invalid:5000/app", True), ("sub.three.invalid/app", True):
+    text = ("[[registry]]\nprefix = 'one.invalid'\nblocked = true\n"
+            "[[registry]]\nprefix = 'one.invalid/team'\nlocation = '127.0.0.1:1/team'\n"
+            "[[registry]]\nlocation = 'two.invalid:5000'\nblocked = true\n"
+            "[[registry]]\nprefix = '*.three.invalid'\nblocked = true\n")
+    for reference, is_blocked in ("one.invalid/app", True), ("one.invalid/team/app", False), ("two.invalid:5000/app", True), ("sub.three.invalid/app", True):
         equal("blocked" in fetch(host, text, reference), is_blocked, reference)
 
 

@@ -113,7 +113,8 @@ def files(host):
 @sentence("[App NAME]", 'Words that are arguments of the app, as those after "--" on the command line. Several lines are one list. There are no '
                         "variables.")
 def lines_and_values(host):
-    path = write(host, "lines.pod", "# comment\n; comment\n[Pod]\nHostname=first\nHostname=last\nEnvironment=A=1 'B=two words' \\\n  C=3\nEnvironment=D=4\nX-Mine=1\nNothing=1\n"
+    path = write(host, "lines.pod", "# comment\n; comment\n"
+                 "[Pod]\nHostname=first\nHostname=last\nEnvironment=A=1 'B=two words' \\\n  C=3\nEnvironment=D=4\nX-Mine=1\nNothing=1\n"
                  "[App zebra]\nImage=%s\nExec=/bin/echo\nArguments=one \"two words\"\nArguments=$HOME\nReadOnly=yes\n[App ant]\nImage=%s\nEnvironment=E=5\nEnvironment=\n"
                  "Isolator=example.com/a=1\nIsolator=example.com/b=2\n[X-More]\nx=y\n" % (base(host), base(host)))
     r = declared(host, "prepare", "--declared=lines").expect(0)
