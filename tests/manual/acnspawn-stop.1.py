@@ -205,6 +205,30 @@ def downloads_expire(host):
     equal(there(), [])
 
 
+@sentence("gc", "When less than a tenth of the file system is free, they are removed after ten minutes.")
+def downloads_on_a_full_disk(host):
+    place = host.path("small")
+    os.mkdir(place)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m,mode=700", "none", place], check=True)
+    try:
+        call = lambda *words: subprocess.run([ACNSPAWN, "--dir=" + place, *words], check=True, capture_output=True, timeout=patience(60))
+        call("volume", "create", "v")
+        os.makedirs(os.path.join(place, "downloads"), exist_ok=True)
+        paths = [os.path.join(place, "downloads", "%064x%s" % (1, ending)) for ending in (".part", ".json")]
+        for path in paths:
+            with open(path, "w") as f:
+                f.write("{}")
+            os.utime(path, (time.time() - 1200,) * 2)
+        call("gc")
+        true(all(map(os.path.exists, paths)), "they are kept where there is space")
+        with open(os.path.join(place, "filler"), "wb") as f:
+            f.write(bytes(3900 << 10))
+        call("gc")
+        equal([path for path in paths if os.path.exists(path)], [])
+    finally:
+        subprocess.run(["umount", place], check=True)
+
+
 elsewhere(
     ("COMMANDS", "A failure does not affect the others; errors and results are shown in the order of the command line.",
      "lifecycle/results_and_errors_of_many_pods_are_in_the_order_of_the_arguments"),

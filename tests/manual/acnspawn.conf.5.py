@@ -74,6 +74,51 @@ def pods_that_run_again_keep_theirs(host):
     equal(servers(uuid), ["192.0.2.8"])
 
 
+# As it would be with other contents of the three directories.
+ELSEWHERE = """
+for d in etc usr/lib; do
+        mkdir -p "$0/$d/upper" "$0/$d/work"
+        mount -t overlay none -o "lowerdir=/$d,upperdir=$0/$d/upper,workdir=$0/$d/work" "/$d"
+        rm -rf "/$d/acnspawn"
+done
+mount -t tmpfs none /run
+for d in etc run usr/lib; do
+        mkdir -p "/$d/acnspawn"
+        cp -a "$0/files/$d/." "/$d/acnspawn"
+done
+exec "$@"
+"""
+
+
+@sentence("DESCRIPTION", "Of the files acnspawn.conf the first that exists is read.")
+@sentence("DESCRIPTION", "of drop-ins with the same name, the one in /etc takes precedence over that in /run, and that over the one in /usr/lib. A "
+                         "link to /dev/null masks a file of the same name.")
+def the_three_directories(host):
+    top = host.path("elsewhere")
+    files = {"run/acnspawn.conf": "[Pod]\nTasksMax=1\n", "usr/lib/acnspawn.conf": "[Pod]\nTasksMax=2\nMemory=2G\n",
+             "usr/lib/acnspawn.conf.d/10-masked.conf": "[Pod]\nNetwork=host\n", "usr/lib/acnspawn.conf.d/20-both.conf": "[Pod]\nCPU=2\nStopTimeout=2s\n",
+             "run/acnspawn.conf.d/20-both.conf": "[Pod]\nCPU=1\n", "usr/lib/acnspawn.conf.d/30-alone.conf": "[Image]\nMinSpeed=7\n"}
+    for name, text in files.items():
+        path = os.path.join(top, "files", name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as f:
+            f.write(text)
+    os.makedirs(os.path.join(top, "files/etc/acnspawn.conf.d"))
+    os.symlink("/dev/null", os.path.join(top, "files/etc/acnspawn.conf.d/10-masked.conf"))
+    env = {k: v for k, v in os.environ.items() if k != "ACNSPAWN_CONFIG_DIR"}
+
+    def read():
+        r = subprocess.run(["unshare", "--mount", "--propagation=private", "sh", "-ec", ELSEWHERE, top, *host.argv("config", "--json")],
+                           env=env, capture_output=True, text=True, timeout=patience(60))
+        equal(r.returncode, 0, r.stderr)
+        return [row["value"] for key in ("TasksMax", "Memory", "Network", "CPU", "StopTimeout", "MinSpeed") for row in json.loads(r.stdout)
+                if row["key"] == key and row["section"] in ("Pod", "Image")]
+    equal(read(), ["1", "infinity", "none", "1", "10s", "7"])
+    with open(os.path.join(top, "files/etc/acnspawn.conf"), "w") as f:
+        f.write("[Pod]\nTasksMax=3\n")
+    equal(read(), ["3", "infinity", "none", "1", "10s", "7"])
+
+
 elsewhere(
     ("DESCRIPTION", "Then the drop-ins of all directories are read in the order of their names, and a later file takes precedence",
      "config/drop_ins_in_the_order_of_their_names"),
