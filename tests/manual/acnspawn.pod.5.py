@@ -175,7 +175,7 @@ elsewhere(
      "unit/declared/keys_are_the_options"),
     ("[Pod]", "The options of the pod, for the images, and Strict=, ReadyTimeout=, Register= and Rm= of run.",
      "declared/every_option_survives_the_file"),
-    ("[Unit]", "when the machine boots, and after systemctl daemon-reload.", "vm/declared/a_pod_that_needs_another_one"),
+    ("[Unit]", "when the machine boots, and after systemctl daemon-reload.", "vm/declared/started_stopped_and_restarted"),
     ("[Service]", "What the unit of a pod depends on, such as ExecStart=, Type=, User=, Delegate= and KillMode=, is refused.", "declared/verify"),
     ("[Service]", "WatchdogSec=, which the process that runs the pod keeps", "vm/declared/a_watchdog_of_the_unit"),
     ("[Socket]", "A pod has this unit without the section, too, if Port= of [Pod] exposes a port that SocketActivated= of an app names in the same "

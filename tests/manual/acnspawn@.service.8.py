@@ -22,7 +22,7 @@ elsewhere(
     ("COMMANDS", "apps are added, replaced one after the other and removed, limits are changed in place, and what is the same is not touched.",
      "vm/declared/each_kind_of_change_by_reload"),
     ("COMMANDS", "lets the pod run after each boot.", "vm/reboot/and_afterwards"),
-    ("COMMANDS", "A pod whose file has a section [Install] is started as that says, without this.", "vm/declared/a_pod_that_needs_another_one"),
+    ("COMMANDS", "A pod whose file has a section [Install] is started as that says, without this.", "vm/declared/started_stopped_and_restarted"),
     ("COMMANDS", "and limits, which all apps of the pod get; UMask= has no effect on it.", "vm/units/settings_of_the_unit_hold_for_the_pod"),
     ("COMMANDS", "apply to the pod, which is in the unit, as a whole", "vm/units/limits_of_the_unit_hold_for_the_pod"),
     ("WHAT THE POD NEEDS", "The pod starts after the file system of the store is mounted, and, if a file declares it, those of the files of the host "
