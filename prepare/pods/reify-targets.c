@@ -9,8 +9,8 @@
  *
  * Opaque directories are not taken into account for links, so this may differ from the app's final root. The launcher
  * compares again, in the root itself; the check here serves to report errors early. So does the one of what can be mounted on
- * what: nothing below a file of the image, and no file on a directory of it. A directory replaces a file. In another volume it does
- * not: what that has there now has to be of the same kind.
+ * what: nothing below a file of the image, and no file on a directory of it. A directory replaces a file. In a directory of
+ * the host it does not: what that has there now has to be of the same kind.
  */
 
 #include <dirent.h>
@@ -18,7 +18,6 @@
 #include <sys/stat.h>
 
 #include "prepare/pods/reify-internal.h"
-#include "prepare/volumes/volumes.h"
 
 #define LINKS_MAX 40U
 
@@ -279,34 +278,27 @@ static const Target *find_cover(const Target *targets, size_t n, const Target *t
         return found;
 }
 
-static int open_volume(const Reify *r, const Volume *v)
-{
-        VolumeSettings x = {};
-
-        if (v && v->kind == VOLUME_HOST)
-                return open(v->source, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        if (!v || volume_settings_read(r->manifest, v, &x, NULL) < 0 || !x.named[0])
-                return -EBADF;
-        return named_volume_open_data(r->pod->store, x.named, O_PATH | O_DIRECTORY);
-}
-
 /* What is wrong with the place of T in another volume, as far as that is known before the app starts; NULL: nothing. */
 static const char *problem_in_volume(const Reify *r, const Target *cover, const Target *t)
 {
-        _cleanup_close_ int root_fd = open_volume(
-                                            r, pod_manifest_find_volume(r->manifest, cover->mount->volume)),
-                            fd = -EBADF;
+        const Volume *outer = pod_manifest_find_volume(r->manifest, cover->mount->volume);
+        _cleanup_close_ int root_fd = -EBADF, fd = -EBADF;
         const char *rest = t->real + strlen(cover->real);
         bool file = is_file(pod_manifest_find_volume(r->manifest, t->mount->volume));
-        struct stat st;
+        struct stat root, st;
 
         rest += strspn(rest, "/");
-        if (root_fd < 0 || !*rest)
+        if (!outer || outer->kind != VOLUME_HOST || !*rest)
+                return NULL;
+        root_fd = open(outer->source, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (root_fd < 0 || fstat(root_fd, &root) < 0)
                 return NULL;
         fd = open_no_symlinks(root_fd, rest, O_PATH | O_NOFOLLOW);
         if (fd == -ENOTDIR)
                 return "is below a file of another volume";
-        if (fd < 0 || fstat(fd, &st) < 0 || S_ISLNK(st.st_mode) || file == !S_ISDIR(st.st_mode))
+        if (fd < 0 || fstat(fd, &st) < 0 || S_ISLNK(st.st_mode) || st.st_dev != root.st_dev)
+                return NULL; /* what is mounted there need not be part of the volume */
+        if (file == !S_ISDIR(st.st_mode))
                 return NULL;
         return file ? "is a directory of another volume, and the volume is a file"
                     : "is a file of another volume, and the volume is a directory";

@@ -9,7 +9,7 @@ PAGE = page("acnspawn-add-app.1", "b052b8b6f18fbd28")
 
 @once
 def image(host):
-    return host.shell("trap 'exit 0' TERM; echo words >/out/up; echo said; while ! test -e /out/end; do sleep 0.05; test ! -e /out/fail || exit 9; done", name="example.com/job",
+    return host.shell("trap 'exit 0' TERM; echo said; echo words >/out/up; while ! test -e /out/end; do sleep 0.05; test ! -e /out/fail || exit 9; done", name="example.com/job",
                       app={"environment": [{"name": "I", "value": "image"}]})
 
 

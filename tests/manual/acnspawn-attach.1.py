@@ -87,6 +87,7 @@ def the_end_of_standard_input(host):
     p = subprocess.Popen(host.argv("attach", "--app=worker", "site"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     host.children.append(p)
     p.stdin.write(b"last\n")
+    p.stdin.flush()
     equal(p.stdout.readline(), b"got last\n")
     p.stdin.close()
     equal((p.stdout.read(), p.wait(patience(20))), (b"over\n", 3))
