@@ -55,7 +55,7 @@ def options_and_their_values(host):
                      "terminals.")
 def results_as_json(host):
     pod(host)
-    shown = lambda *words: re.sub(r"; \w+( ago)?\n", "\n", host.acnspawn("status", *words, "web").expect(0).out)
+    shown = lambda *words: re.sub(r"; (now|[\w ]+ ago)\n", "\n", host.acnspawn("status", *words, "web").expect(0).out)
     equal(shown("--json=off"), shown())
     equal((shown("--json=short").count("\n"), shown("--json"), shown("-j")), (1, shown("--json=short"), shown("--json=short")))
     true(shown("--json=pretty").count("\n") > 10 and json.loads(shown("--json=pretty")) == json.loads(shown("-j")), "the same, indented")
