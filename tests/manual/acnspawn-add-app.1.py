@@ -4,7 +4,7 @@
 
 from manual import *
 
-PAGE = page("acnspawn-add-app.1", "b052b8b6f18fbd28")
+PAGE = page("acnspawn-add-app.1", "494dcdc718731c97")
 
 
 @once
@@ -34,7 +34,7 @@ def up(host, app):
 @sentence("add-app", "Fetches the image if it is not in the store, adds its app to a running pod, and prints the name of the app.")
 @sentence("add-app", "The app is created, and not started yet: acnspawn start-app starts it.")
 @sentence("rm-app", "Removes apps that have ended, or were not started, with all that they have written,")
-@sentence("rm-app", "Their logs stay in the journal of the pod until the pod is removed.")
+@sentence("rm-app", "Their logs stay in the journal of the pod until the pod is removed: journalctl --merge shows them there, acnspawn logs those of apps that the pod has.")
 @sentence("rm-app", "Afterwards the name can be used again.")
 def an_app_is_added_started_and_removed(host):
     equal(verb(host, "add-app", "box", image(host)).expect(0).out, "job\n")
@@ -49,17 +49,21 @@ def an_app_is_added_started_and_removed(host):
     verb(host, "stop-app", "box", "job").expect(0)
     verb(host, "rm-app", "box", "job").expect(0)
     true("job" not in apps(host) and not os.path.exists(host.pod_dir(box(host)) + "/apps/job"), "the app is there")
-    contains(verb(host, "logs", "box").expect(0).out, "said\n")
+    lacks(verb(host, "logs", "box").expect(0).out, "said\n")
+    journal = [root for root, _, files in os.walk(host.pod_dir(box(host))) if any(f.endswith(".journal") for f in files)][0]
+    r = subprocess.run(["journalctl", "--directory=" + journal, "--output=cat", "--identifier=job"], stdout=subprocess.PIPE, check=True, text=True)
+    contains(r.stdout, "said\n")
 
 
 @sentence("add-app", "The options for fetching the image stand before it, the options of the app after it; both are those of acnspawn-prepare(1).")
+@sentence("add-app", "with kernel parameters, which are set before the first app of a pod starts;")
 @sentence("add-app", "Options of a pod as a whole, such as networks and ports, are settled when the pod is prepared.")
 def options_stand_where_they_belong(host):
     verb(host, "add-app", "box", "--pull-policy=never", image(host), "--name=placed", "--environment=A=1").expect(0)
     verb(host, "rm-app", "box", "placed").expect(0)
     verb(host, "add-app", "box", image(host), "--pull-policy=never").expect(2)
     verb(host, "add-app", "box", "--environment=A=1", image(host)).expect(2)
-    for option in "--net=host", "--port=web:80", "--hostname=x":
+    for option in "--sysctl=kernel.msgmax=777", "--net=host", "--port=web:80", "--hostname=x":
         verb(host, "add-app", "box", option, image(host)).expect(2)
 
 
@@ -190,7 +194,6 @@ def the_examples(host):
 
 elsewhere(
     ("add-app", "It uses the pod's network, user namespace and volumes.", "live-apps/an_app_is_added_started_stopped_and_removed"),
-    ("add-app", "with kernel parameters, which are set before the first app of a pod starts;", "interface-attach/what_is_refused"),
     ("add-app", "with a socket-activated port that another app has, or whose number is in use in the network of the pod.", "live-sockets/ports_that_are_taken"),
     ("add-app", "An app with socket-activated ports listens on them from then on and until it is removed, and is started by connections;",
      "live-sockets/an_added_app_is_started_by_a_connection"),

@@ -94,7 +94,7 @@ def what_is_of_the_pod(host):
     contains(r.out + r.err, "hostname")
     equal(apps(host), before)
     declare(host, ("web", "Environment=A=1"), ("db", ""), pod="ReadyTimeout=1min")
-    contains(call(host, "apply", "shop").err, "ReadyTimeout=")
+    contains(call(host, "apply", "shop").err, "ready-timeout")
     declare(host, ("web", "Environment=A=1"), ("db", ""))
 
 

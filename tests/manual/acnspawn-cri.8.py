@@ -89,7 +89,7 @@ def what_it_says_of_itself(host):
 elsewhere(
     ("DESCRIPTION", "When it is stopped it accepts no more calls, completes those that it has accepted, and after 20 seconds cancels the others, whose effects are undone.",
      "cri/ends_in_order_and_starts_again"),
-    ("DESCRIPTION", "acnspawn-cri.socket listens, and starts acnspawn-cri.service with the first connection.", "vm/cri/the_socket_starts_the_service"),
+    ("DESCRIPTION", "acnspawn-cri.socket listens, and starts acnspawn-cri.service with the first connection.", "vm/cri/the_service_is_a_unit"),
     ("DESCRIPTION", "After a reboot the sandboxes of the earlier boot are listed as ended, with the exit status of their containers, so that the kubelet does not run completed "
                     "containers again; the kubelet removes them.", "cri-pods/sandboxes_of_an_earlier_boot_have_ended"),
     ("DESCRIPTION", "A loss of power may empty files of a sandbox whose call was not answered: it is not listed, and the service removes it.",

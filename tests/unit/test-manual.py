@@ -20,22 +20,11 @@ import pages
 
 # Pages that have no file yet.
 WITHOUT = set("""
-    acnspawn-add-app.1
-    acnspawn-apply.1
-    acnspawn-attach.1
     acnspawn-auth.d.5
-    acnspawn-build.1
-    acnspawn-cat.1
-    acnspawn-config.1
-    acnspawn-cp.1
-    acnspawn-cri.8
     acnspawn-defaults.7
-    acnspawn-df.1
-    acnspawn-fetch.1
     acnspawn-generator.8
     acnspawn-groups.7
     acnspawn-host.7
-    acnspawn-image.1
     acnspawn-images.7
     acnspawn-intro.7
 """.split())
