@@ -155,6 +155,16 @@ def settings_are_annotations(host):
     equal([a["restartLimit"] for a in host.status(uuid)["apps"]], [10, None])
 
 
+@sentence("Options of an app, after its image",
+          "The longest delay, the first one included. The default is one minute, or the time of --restart-delay=, if that is longer.")
+@sentence("Options of an app, after its image", "The default is 100 milliseconds.")
+def delays_of_restarts(host):
+    uuid = host.prepare(*(word for n, delay in enumerate(([], ["--restart-delay=2min"], ["--restart-delay=5s", "--restart-delay-max=1s"]))
+                          for word in [base(host), "--name=a%d" % n, "--restart=on-failure", *delay]))
+    delays = [re.search(r"(?m)^RestartSec=(\d+)us$", host.acnspawn("cat", uuid, "app-a%d.service" % n).expect(0).out).group(1) for n in range(3)]
+    equal(delays, ["100000", "120000000", "1000000"])
+
+
 @sentence("Options of an app, after its image", "Limit the memory of the app: 64Mi, 1G. The same as the isolator resource/memory.")
 @sentence("Options of an app, after its image",
           "Limit the processor time of the app: 500m is half a processor, 2 are two. The same as the isolator resource/cpu.")
