@@ -126,14 +126,17 @@ def what_happens_to_any_pod(host):
             seen.append(json.loads(p.stdout.readline()))
         equal([e["sequence"] for e in seen], list(range(1, len(seen) + 1)))
         true({"first", "box"} <= {e["pod"].get("name") for e in seen[:-1]}, "the pods that are there")
-    host.acnspawn("run", "--name=watched", "--rm", *app(host, "short", "exit 0")).expect(0)
+    begun = {"prepared": ["prepare", "--name=watched", *app(host, "short", "exec sleep 1000")], "running": ["run", "--detach", "watched"],
+             "exited": ["stop", "--force", "watched"], "removed": ["rm", "watched"]}
+    for state, words in begun.items():
+        host.acnspawn(*words).expect(0)
+        for p in watching:
+            seen = None
+            while seen != state:
+                e = json.loads(p.stdout.readline())
+                if (e.get("pod") or {}).get("name") == "watched":
+                    seen = "removed" if e["event"] == "removed" else e["pod"]["state"]
     for p in watching:
-        states = []
-        while not states or states[-1] != "removed":
-            e = json.loads(p.stdout.readline())
-            if (e.get("pod") or {}).get("name") == "watched":
-                states.append("removed" if e["event"] == "removed" else e["pod"]["state"])
-        true({"prepared", "running", "exited", "removed"} <= set(states), "states of the pod: %r" % states)
         p.terminate()
         p.wait()
 

@@ -42,7 +42,7 @@ def lines(host, name, word):
 @sentence("stop", "Stops running pods: their apps are sent SIGTERM, and SIGKILL if they have not ended in time; their post-stop handlers run; then "
                   "the pod ends. Returns when all pods have ended.")
 def apps_have_time_to_end(host):
-    pods = [host.detach("--exit-policy=all", "--stop-timeout=300ms", *together([handled(host)], app(host, "stubborn", STUBBORN))) for _ in range(2)]
+    pods = [host.detach("--exit-policy=all", "--stop-timeout=1min", *together([handled(host)], app(host, "stubborn", STUBBORN, "--stop-timeout=300ms"))) for _ in range(2)]
     for uuid in pods:
         host.wait_up("handled", uuid)
         host.wait_up("stubborn", uuid)
