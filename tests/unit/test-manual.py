@@ -20,14 +20,8 @@ import pages
 
 # Pages that have no file yet.
 WITHOUT = set("""
-    acnspawn-auth.d.5
-    acnspawn-defaults.7
-    acnspawn-generator.8
-    acnspawn-groups.7
-    acnspawn-host.7
     acnspawn-images.7
 
-    acnspawn-intro.7
     acnspawn-logs.1
     acnspawn-network.1
     acnspawn-network.7
