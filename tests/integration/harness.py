@@ -818,9 +818,17 @@ def mounts():
 
 
 def cgroups():
-    found = set()
-    for root, dirs, _ in os.walk("/sys/fs/cgroup"):
-        found.update(os.path.join(root, d) for d in dirs)
+    return directories_below("/sys/fs/cgroup")
+
+
+def directories_below(top):
+    """As os.walk() finds them, which calls itself for each level with Python 3.11: a case beside this one may have made cgroups a thousand levels deep."""
+    found, left = set(), [top]
+    while left:
+        with contextlib.suppress(OSError), os.scandir(left.pop()) as entries:
+            below = [e.path for e in entries if e.is_dir(follow_symlinks=False)]
+            found.update(below)
+            left += below
     return found
 
 

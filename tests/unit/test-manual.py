@@ -20,13 +20,7 @@ import pages
 
 # Pages that have no file yet.
 WITHOUT = set("""
-    acnspawn-auth.d.5
-    acnspawn-defaults.7
-    acnspawn-generator.8
-    acnspawn-groups.7
-    acnspawn-host.7
     acnspawn-images.7
-    acnspawn-intro.7
 """.split())
 
 CHANGED = ("{name} has changed since tests/manual/{name}.py was written for it. Read what has changed (git log -p man/{name}): a new sentence that "
