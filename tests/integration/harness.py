@@ -818,9 +818,15 @@ def mounts():
 
 
 def cgroups():
-    found = set()
-    for root, dirs, _ in os.walk("/sys/fs/cgroup"):
-        found.update(os.path.join(root, d) for d in dirs)
+    """Other programs may nest them deeper than os.walk() of this Python can go, which is recursive."""
+    found, below = set(), ["/sys/fs/cgroup"]
+    while below:
+        with contextlib.suppress(OSError):
+            for entry in os.scandir(below.pop()):
+                if entry.is_dir():
+                    found.add(entry.path)
+                    if not entry.is_symlink():
+                        below.append(entry.path)
     return found
 
 

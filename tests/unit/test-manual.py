@@ -20,7 +20,6 @@ import pages
 
 # Pages that have no file yet.
 WITHOUT = set("""
-    acnspawn-images.7
 
     acnspawn-logs.1
     acnspawn-network.1
