@@ -18,11 +18,6 @@ sys.path.insert(0, os.path.join(SOURCE, "tests/manual"))
 
 import pages
 
-# Pages that have no file yet.
-WITHOUT = set("""
-    acnspawn-images.7
-""".split())
-
 CHANGED = ("{name} has changed since tests/manual/{name}.py was written for it. Read what has changed (git log -p man/{name}): a new sentence that "
            "can be checked gets a case there, or a row of elsewhere() with the case that shows it; then write page(\"{name}\", \"{digest}\")")
 
@@ -30,8 +25,7 @@ CHANGED = ("{name} has changed since tests/manual/{name}.py was written for it. 
 def mistakes(name):
     page = pages.Page(name)
     if not os.path.exists(os.path.join(pages.HERE, name + pages.SUFFIX)):
-        if name not in WITHOUT:
-            yield "there is no tests/manual/%s.py: its sentences are cases there (tests/manual/manual.py)" % name
+        yield "there is no tests/manual/%s.py: its sentences are cases there (tests/manual/manual.py)" % name
         return
     file = pages.File(name)
     if file.page != name:
@@ -53,8 +47,6 @@ def each_file_is_run():
         yield "%s.py is %s in tests/manual, and %s in its meson.build" % (name, "there" if name in files else "not there", "is" if name in listed else "is not")
     for name in sorted(files - set(pages.names())):
         yield "tests/manual/%s.py is for a page that is not there" % name
-    for name in sorted(files & WITHOUT):
-        yield "%s has a file, and is in WITHOUT of this program" % name
 
 
 def report(name, found):
