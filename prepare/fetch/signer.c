@@ -216,10 +216,12 @@ static int signature_counts(const Image *x, const Aged *a, Error *e)
         return r < 0 ? operation_check(o, e) : 1;
 }
 
-/* Whether X was fetched from the same place, and is not of an earlier version. */
-static bool is_later_of_same_origin(const Image *x, const Aged *a)
+/* Whether X was fetched from the same place, and is not of an earlier version. BEFORE is the image that last came from there, or
+ * NULL; the reference in the info of X is that of its last import, which may have been from elsewhere. */
+static bool is_later_of_same_origin(const Image *x, const Aged *a, const char *before)
 {
-        return streq_ptr(x->info.reference, a->reference) && streq(x->manifest->name, a->manifest->name) &&
+        return (streq_ptr(x->info.reference, a->reference) || streq_ptr(x->id, before)) &&
+               streq(x->manifest->name, a->manifest->name) &&
                image_version_compare(pair_list_get(&x->manifest->labels, "version"),
                                      pair_list_get(&a->manifest->labels, "version")) >= 0;
 }
@@ -257,17 +259,21 @@ static void note_step_back(const Image *newer, const Aged *a)
 /* Compares with the images in the store; INDEX is locked. */
 static int compare(ImageIndex *index, const Aged *a, Error *e)
 {
+        _cleanup_remote_ Remote before = {};
         size_t n;
         int r = image_index_refresh(index, e);
 
         if (r < 0)
                 return r;
+        if (a->reference)
+                (void) remote_read(a->fetcher->store, a->reference, &before);
         Image *const *images = image_index_images(index, &n);
         for (size_t i = 0; i < n; i++) {
                 const Image *x = images[i];
                 if (x->info.signer.signed_time <= a->signed_usec || streq(x->id, a->id))
                         continue;
-                if (!has_same_labels(x->manifest, a->manifest) && !is_later_of_same_origin(x, a))
+                if (!has_same_labels(x->manifest, a->manifest) &&
+                    !is_later_of_same_origin(x, a, before.image))
                         continue;
                 r = signature_counts(x, a, e);
                 if (r < 0)

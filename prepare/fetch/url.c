@@ -180,6 +180,8 @@ static void keep(Source *s, const Image *i, const TransferReply *reply)
         };
 
         (void) remote_write(s->fetcher->store, s->place, &m);
+        if (!streq(s->archive.reference, s->place)) /* a name: what it has come to (signer.c) */
+                (void) remote_write(s->fetcher->store, s->archive.reference, &(Remote){.image = i->id});
 }
 
 /* --- The image ----------------------------------------------------------------------------------------- */

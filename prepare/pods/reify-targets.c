@@ -9,7 +9,8 @@
  *
  * Opaque directories are not taken into account for links, so this may differ from the app's final root. The launcher
  * compares again, in the root itself; the check here serves to report errors early. So does the one of what can be mounted on
- * what: nothing below a file of the image, and no file on a directory of it. A directory replaces a file.
+ * what: nothing below a file of the image, and no file on a directory of it. A directory replaces a file. In a directory of
+ * the host it does not: what that has there now has to be of the same kind.
  */
 
 #include <dirent.h>
@@ -265,9 +266,48 @@ static bool is_file(const Volume *v)
         return v && v->kind == VOLUME_HOST && stat(v->source, &st) >= 0 && !S_ISDIR(st.st_mode);
 }
 
+/* The volume in which the place of T is; NULL: it is in the image. */
+static const Target *find_cover(const Target *targets, size_t n, const Target *t)
+{
+        const Target *found = NULL;
+
+        for (size_t i = 0; i < n; i++)
+                if (&targets[i] != t && path_has_prefix(t->real, targets[i].real) &&
+                    (!found || strlen(targets[i].real) > strlen(found->real)))
+                        found = &targets[i];
+        return found;
+}
+
+/* What is wrong with the place of T in another volume, as far as that is known before the app starts; NULL: nothing. */
+static const char *problem_in_volume(const Reify *r, const Target *cover, const Target *t)
+{
+        const Volume *outer = pod_manifest_find_volume(r->manifest, cover->mount->volume);
+        _cleanup_close_ int root_fd = -EBADF, fd = -EBADF;
+        const char *rest = t->real + strlen(cover->real);
+        bool file = is_file(pod_manifest_find_volume(r->manifest, t->mount->volume));
+        struct stat root, st;
+
+        rest += strspn(rest, "/");
+        if (!outer || outer->kind != VOLUME_HOST || !*rest)
+                return NULL;
+        root_fd = open(outer->source, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (root_fd < 0 || fstat(root_fd, &root) < 0)
+                return NULL;
+        fd = open_no_symlinks(root_fd, rest, O_PATH | O_NOFOLLOW);
+        if (fd == -ENOTDIR)
+                return "is below a file of another volume";
+        if (fd < 0 || fstat(fd, &st) < 0 || S_ISLNK(st.st_mode) || st.st_dev != root.st_dev)
+                return NULL; /* what is mounted there need not be part of the volume */
+        if (file == !S_ISDIR(st.st_mode))
+                return NULL;
+        return file ? "is a directory of another volume, and the volume is a file"
+                    : "is a file of another volume, and the volume is a directory";
+}
+
 static int check_types(Reify *r, const PodApp *a, char *const *layers, const Target *targets,
                        const Target *t, Error *e)
 {
+        const Target *cover = find_cover(targets, a->n_mounts, t);
         const char *why = NULL;
 
         if (is_unused(t->mount->path))
@@ -277,9 +317,13 @@ static int check_types(Reify *r, const PodApp *a, char *const *layers, const Tar
         else if (is_file(pod_manifest_find_volume(r->manifest, t->mount->volume)) &&
                  type_of(layers, t->real + 1) == S_IFDIR && !is_covered(targets, a->n_mounts, t, t->real))
                 why = "is a directory of the image, and the volume is a file";
+        if (!why && cover)
+                why = problem_in_volume(r, cover, t);
+        else
+                cover = NULL;
         if (!why)
                 return 0;
-        _cleanup_free_ char *shown = text_escape_for_terminal(t->file ?: t->real);
+        _cleanup_free_ char *shown = text_escape_for_terminal(cover || !t->file ? t->real : t->file);
         int k = error_set(e, -EINVAL, "Volume '%s' cannot be mounted on %s in app %s: %s %s",
                           t->mount->volume, t->shown, pod_app_path_name(a), shown ?: "?", why);
         return pod_request_tolerate(r->request, k, r->warnings, e);

@@ -148,12 +148,8 @@ static const Mount *find_mount(const AppRoot *root, int fd, const char *name)
         return found;
 }
 
-static int check_volume(const CopySide *s, int fd, const char *name, Error *e)
+static int refuse_volume(const CopySide *s, const Mount *m, Error *e)
 {
-        const Mount *m = s->root && !s->root->live ? find_mount(s->root, fd, name) : NULL;
-
-        if (!m)
-                return 0;
         int r = side_error(e, -ENXIO, s, "is on the volume %s, which is mounted only while the app runs",
                            m->volume);
         const Volume *v = m->app_volume ?: pod_manifest_find_volume(s->root->pod->manifest, m->volume);
@@ -169,6 +165,27 @@ static int check_volume(const CopySide *s, int fd, const char *name, Error *e)
                 return r;
         return error_hint(e, r, "It is the named volume %s, which 'acnspawn volume export' writes.",
                           x.named);
+}
+
+static int check_volume(const CopySide *s, int fd, const char *name, Error *e)
+{
+        const Mount *m = s->root && !s->root->live ? find_mount(s->root, fd, name) : NULL;
+
+        return m ? refuse_volume(s, m, e) : 0;
+}
+
+/* The same of a path that is not there: the place of a volume is made when the app starts, if the image lacks it. */
+static int check_volume_by_path(const CopySide *s, Error *e)
+{
+        const char *path = s->path + strspn(s->path, "/");
+        const Mount *found = NULL;
+
+        for (size_t i = 0; s->root && !s->root->live && i < s->root->app->n_mounts; i++) {
+                const Mount *m = &s->root->app->mounts[i];
+                if (path_has_prefix(path, m->path + 1) && (!found || strlen(m->path) > strlen(found->path)))
+                        found = m;
+        }
+        return found ? refuse_volume(s, found, e) : 0;
 }
 
 /* --- Opening ------------------------------------------------------------------------------------------- */
@@ -214,8 +231,9 @@ int source_open(const CopySide *s, bool follow, Source *ret, Error *e)
         x.content = !x.name;
         x.fd = side_open(s, s->path, O_PATH | (follow || directory ? 0 : O_NOFOLLOW));
         int r = x.fd < 0 ? x.fd : fstat(x.fd, &x.st) < 0 ? -errno : 0;
+        int k = r == -ENOENT ? check_volume_by_path(s, e) : 0;
         if (r < 0)
-                r = side_error_errno(e, r, s, "cannot be opened");
+                r = k < 0 ? k : side_error_errno(e, r, s, "cannot be opened");
         if (r >= 0)
                 r = check_file_system(x.fd, s, e);
         if (r >= 0)
@@ -293,8 +311,10 @@ int target_open(const CopySide *s, Target *ret, Error *e)
 {
         Target x = TARGET_NULL;
 
-        int r = find_target(s, &x);
-        if (r == -ENOENT) {
+        int r = find_target(s, &x), k = r == -ENOENT ? check_volume_by_path(s, e) : 0;
+        if (k < 0)
+                r = k;
+        else if (r == -ENOENT) {
                 r = side_error(e, r, s,
                                endswith(s->path, "/") ? "does not exist"
                                                       : "cannot be created: its directory does not exist");

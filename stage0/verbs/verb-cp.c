@@ -108,20 +108,38 @@ static int open_root(Context *c, Sides *s, const char *pod, const char *app, App
         return r;
 }
 
+/* Whether the first N characters of REST name an app. With a slash they do if there is such a nested app; else they are of a relative
+ * path with a colon. */
+static int names_app(Context *c, const char *pod, const char *rest, size_t n)
+{
+        _cleanup_free_ char *name = strndup(rest, n);
+        _cleanup_(pod_freep) Pod *p = NULL;
+
+        if (!name)
+                return error_oom(&c->error);
+        if (!strchr(name, '/'))
+                return 1;
+        int r = name[0] == '/' ? 0 : context_find_pod(c, pod, &p);
+        return r < 0 ? r : p && p->manifest && pod_manifest_find_app(p->manifest, name);
+}
+
 /* POD:[APP:]PATH, where a relative PATH is relative to the app's root. */
 static int parse_remote(Context *c, Sides *s, const char *word, AppRootView view, CopySide *ret)
 {
         const char *rest = strchr(word, ':') + 1, *colon = strchr(rest, ':');
         _cleanup_free_ char *pod = strndup(word, (size_t) (rest - 1 - word)), *app = NULL;
 
-        if (colon && colon > rest && !memchr(rest, '/', (size_t) (colon - rest))) {
+        if (!pod)
+                return error_oom(&c->error);
+        int r = colon && colon > rest ? names_app(c, pod, rest, (size_t) (colon - rest)) : 0;
+        if (r < 0)
+                return r;
+        if (r > 0) {
                 app = strndup(rest, (size_t) (colon - rest));
                 rest = colon + 1;
                 if (!app)
                         return error_oom(&c->error);
         }
-        if (!pod)
-                return error_oom(&c->error);
         if (!*rest)
                 return context_usage(c, "'%s' names no file: write %s/ for the root of the app", word, word);
         ret->path = rest;

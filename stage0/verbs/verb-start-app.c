@@ -66,6 +66,8 @@ static int run(Context *c, int argc, char **argv)
         int r = context_parse(c, options, &a, argc, argv, &words);
         if (r <= 0)
                 return r;
+        if (c->verb == &verb_rm_app && a.timeout_usec != UINT64_MAX && !a.force)
+                return context_usage_error(c, error_set(&c->error, -EINVAL, "--timeout= is for --force"));
         r = context_open_existing_store_as_root(c);
         if (r < 0)
                 return r;

@@ -504,6 +504,31 @@ def a_version_that_goes_back(w):
 
 
 @world
+def an_image_that_also_came_from_elsewhere_goes_back(w):
+    """Whether a URL or a name led to it: what has come from there is known of each place, not of the last one alone."""
+    w.trust()
+    one, two = w.image(version="1.0"), w.image(version="2.0")
+    signature = w.key().sign(one)
+    next_second()
+    url, elsewhere = "https://example.com/latest.aci", "https://example.com/elsewhere.aci"
+    w.publish(url, two)
+    w.publish(SIMPLE, two)
+    for reference, place in (url, url), ("example.com/app:1.0", SIMPLE):
+        if reference != url:
+            two = w.image(version="1.0", more_labels=[{"name": "build", "value": "2"}])
+            w.publish(SIMPLE, two)
+        w.publish(elsewhere, two)
+        w.fetch(reference)
+        w.fetch("--pull-policy=update", elsewhere)
+        w.web.put(place, one)
+        w.web.put(place + ".asc", signature)
+        r = w.fetch("--pull-policy=update", reference)
+        equal(r.out, image_id(one) + "\n")
+        contains(r.err, "which was signed earlier")
+        w.run("image", "rm", image_id(one), image_id(two))
+
+
+@world
 def signature_in_a_file(w):
     w.trust()
     data = w.image()

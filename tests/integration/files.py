@@ -220,7 +220,7 @@ def volumes_are_there_while_the_app_runs(host):
     equal(sorted(os.listdir(host.path("v/copy"))), ["g"])
     host.acnspawn("stop", "p").expect(0)
     r = host.acnspawn("cp", "p:/rw/g", host.path("out")).expect(1)
-    contains(r.err, "does not exist")
+    contains(r.err, "is on the volume rw, which is mounted only while the app runs")
     r = host.acnspawn("cp", "p:/e", host.path("out2")).expect(1)
     contains(r.err, "is on the volume e, which is mounted only while the app runs")
     contains(host.acnspawn("cp", host.path("f"), "p:/rw").expect(1).err, "It is %s on the host" % host.path("v"))

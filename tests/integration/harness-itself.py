@@ -95,6 +95,23 @@ def cases_that_leave_something_or_fail_are_reported(host):
 
 
 @case
+def directories_may_be_thousands_of_levels_deep(host):
+    """As cgroups are that a case makes beside another one; what is beyond the length of a path is not looked at."""
+    top, here = host.path("deep"), os.getcwd()
+    os.mkdir(top)
+    os.chdir(top)
+    try:
+        for _ in range(3000):
+            os.mkdir("d")
+            os.chdir("d")
+    finally:
+        os.chdir(here)
+    found = directories_below(top)
+    subprocess.run(["rm", "-rf", top], check=True)
+    true(1000 < len(found) < 3000, "%d directories are found" % len(found))
+
+
+@case
 def tests_of_threats_exist(host):
     """tests/threats.md names cases that are there."""
     tests, n = os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."), 0

@@ -818,9 +818,17 @@ def mounts():
 
 
 def cgroups():
-    found = set()
-    for root, dirs, _ in os.walk("/sys/fs/cgroup"):
-        found.update(os.path.join(root, d) for d in dirs)
+    return directories_below("/sys/fs/cgroup")
+
+
+def directories_below(top):
+    """As os.walk() finds them, which calls itself for each level with Python 3.11: a case beside this one may have made cgroups a thousand levels deep."""
+    found, left = set(), [top]
+    while left:
+        with contextlib.suppress(OSError), os.scandir(left.pop()) as entries:
+            below = [e.path for e in entries if e.is_dir(follow_symlinks=False)]
+            found.update(below)
+            left += below
     return found
 
 
@@ -1011,9 +1019,9 @@ def _one_line(text):
     return " ~ ".join(str(text).strip().splitlines())[:3000]
 
 
-def _run_case(function):
-    """None: passed. Else ("not ok" or "skip", why)."""
-    host = Host(function.__name__)
+def _run_case(function, shared=None):
+    """None: passed. Else ("not ok" or "skip", why). SHARED is the Host of all cases of the program, if they have one."""
+    host = shared or Host(function.__name__)
     _running[:] = [host]
     verdict = None
     timeout = int(patience(getattr(function, "timeout", CASE_TIMEOUT)))
@@ -1032,7 +1040,7 @@ def _run_case(function):
         verdict = ("not ok", traceback.format_exc())
     finally:
         signal.alarm(0)
-    left = host.close()
+    left = None if shared else host.close()
     if left and (verdict is None or verdict[0] == "skip"):
         verdict = ("not ok", "left behind: " + "; ".join(left))
     return verdict
@@ -1058,8 +1066,27 @@ def need_root_and_nspawn():
     return None
 
 
-def main():
-    """Runs the cases (those named on the command line, or all) and exits."""
+CLOSING = "nothing_is_left_behind"
+
+
+def _close_shared(host, end):
+    """What the cases have shared is a last case: a verdict as that of _run_case()."""
+    verdict = None
+    try:
+        end(host)
+    except AssertionError as e:
+        verdict = ("not ok", e)
+    left = host.close()
+    return verdict or (left and ("not ok", "left behind: " + "; ".join(left))) or None
+
+
+def _print(name, verdict):
+    print("ok %s" % name if verdict is None else "%s %s: %s" % (verdict[0], name, _one_line(verdict[1])), flush=True)
+
+
+def main(shared=None):
+    """Runs the cases (those named on the command line, or all) and exits. With SHARED all of them have one Host, for which it is called after
+    the last one, to end what they have used together."""
     reason = need_root_and_nspawn()
     if reason:
         print("SKIP: " + reason)
@@ -1069,7 +1096,8 @@ def main():
     if signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
         end_by_signal(signal.SIGTERM)
     failed = False
-    wanted = sys.argv[1:]
+    common = Host("shared") if shared else None
+    wanted = [] if shared and CLOSING in sys.argv else sys.argv[1:]  # it is about all of them
     unknown = set(wanted) - {f.__name__ for f in _cases}
     if unknown:
         print("no such case: %s" % ", ".join(sorted(unknown)), file=sys.stderr)
@@ -1078,12 +1106,13 @@ def main():
         if function.__name__ not in wanted if wanted else not is_for(function, os.environ.get("ACNSPAWN_TEST_GUEST")):
             continue
         began = time.monotonic()
-        verdict = _run_case(function)
+        verdict = _run_case(function, common)
         if time.monotonic() - began > LONG:
             print("# %s: %d s" % (function.__name__, time.monotonic() - began), flush=True)
-        if verdict is None:
-            print("ok %s" % function.__name__, flush=True)
-        else:
-            print("%s %s: %s" % (verdict[0], function.__name__, _one_line(verdict[1])), flush=True)
-            failed = failed or verdict[0] == "not ok"
+        _print(function.__name__, verdict)
+        failed = failed or verdict is not None and verdict[0] == "not ok"
+    if shared:
+        verdict = _close_shared(common, shared)
+        _print(CLOSING, verdict)
+        failed = failed or verdict is not None
     sys.exit(1 if failed else 0)

@@ -300,7 +300,15 @@ def target_below_a_plain_file_is_an_error(host):
         contains(r.err, "on /etc/passwd/x in app a: /etc/passwd is a file of the image")
         r = host.acnspawn(*verb, "--volume=%s/file:/etc" % path, plain).expect(1)
         contains(r.err, "/etc is a directory of the image, and the volume is a file")
+        # In another volume the place is as it is there: nothing is replaced.
+        os.makedirs(path + "/directory", exist_ok=True)
+        for volume, target, why in (path, "/data/file", "/data/file is a file of another volume, and the volume is a directory"), \
+                (path, "/data/file/x", "/data/file/x is below a file of another volume"), \
+                (path + "/file", "/data/directory", "/data/directory is a directory of another volume, and the volume is a file"):
+            r = host.acnspawn(*verb, "--volume=%s:/data" % path, "--volume=%s:%s" % (volume, target), plain).expect(1)
+            contains(r.err, why)
     equal(host.pods(), [], "pods")
+    host.acnspawn("prepare", "--dry-run", "--volume=%s:/data" % path, "--volume=%s:/data/directory" % path, "--volume=%s/file:/data/file" % path, plain).expect(0)
     host.acnspawn("prepare", "--dry-run", "--volume=v:/etc", "--volume=%s/file:/etc/ssl" % path, plain).expect(0)
     # The image's /dev is not used, nor are links in it.
     files = {"dev/file": "x", "dev/directory": Dir(), "dev/log": Link("/usr"), "dev/lp": Link("/etc/passwd")}

@@ -16,6 +16,10 @@ import subprocess
 import sys
 
 PROGRAM, SOURCE, *CRI = os.path.abspath(sys.argv[1]), *sys.argv[2:]
+sys.path.insert(0, os.path.join(SOURCE, "tests/manual"))
+
+from pages import plain
+
 MAN = os.path.join(SOURCE, "man")
 ENV = {**os.environ, "LC_ALL": "C.UTF-8"}
 WIDTH = 80
@@ -54,14 +58,6 @@ def check_contains(what, text, part):
 def read(*path):
     with open(os.path.join(SOURCE, *path), encoding="utf-8") as f:
         return f.read()
-
-
-def plain(text):
-    """Man macros without fonts and escapes."""
-    text = re.sub(r"\\f(\[.*?\]|.)", "", text)
-    for escape, character in (("\\-", "-"), ("\\(dq", '"'), ("\\(aq", "'"), ("\\(ha", "^"), ("\\(ti", "~"), ("\\&", ""), ("\\e", "\\")):
-        text = text.replace(escape, character)
-    return text
 
 
 def run(*words):
