@@ -7,6 +7,7 @@
 #include "cri/sandbox.h"
 #include "stage0/host/host.h"
 
+#define UIDS_MIN 6U /* terminals belong to the group tty, which is 5 */
 #define FIELD "linux.security_context.namespace_options.userns_options"
 
 typedef Runtime__V1__IDMapping IDMapping;
@@ -25,7 +26,7 @@ static bool is_private(const UserNamespace *u)
 }
 
 typedef struct Range {
-        uint32_t base, count; /* on the host; multiples of UID_RANGE_SIZE */
+        uint32_t base, count; /* on the host */
 } Range;
 
 static bool is_same(Range a, Range b)
@@ -35,21 +36,18 @@ static bool is_same(Range a, Range b)
 
 static int read_range(IDMapping *const *l, size_t n, const char *field, Range *ret, Error *e)
 {
-        if (n == 1 && l[0]->container_id == 0 && l[0]->length % UID_RANGE_SIZE == 0 &&
-            pod_uids_are_valid(l[0]->host_id, l[0]->length / UID_RANGE_SIZE)) {
+        if (n == 1 && l[0]->container_id == 0 && l[0]->length >= UIDS_MIN &&
+            pod_uids_are_valid(l[0]->host_id, l[0]->length)) {
                 *ret = (Range){.base = l[0]->host_id, .count = l[0]->length};
                 return 0;
         }
         int r = error_set(
                         e, -EINVAL,
-                        "The field '%s' of the request has to be one range of %u users or a multiple of that, from 0 in the "
-                        "container and from a multiple of %u on the host",
-                        field, UID_RANGE_SIZE, UID_RANGE_SIZE);
-        return n == 1 && (l[0]->length % UID_RANGE_SIZE > 0 ||
-                          l[0]->length / UID_RANGE_SIZE > UID_RANGES_MAX)
-                               ? error_hint(e, r,
-                                            "The kubelet has this length as userNamespaces.idsPerPod, which may be up to %u.",
-                                            UID_RANGES_MAX * UID_RANGE_SIZE)
+                        "The field '%s' of the request has to be one range of %u to %u users, from 0 in the container and "
+                        "from another user than root on the host",
+                        field, UIDS_MIN, POD_UIDS_MAX);
+        return n == 1 && l[0]->length > POD_UIDS_MAX
+                               ? error_hint(e, r, "The kubelet has this length as userNamespaces.idsPerPod.")
                                : r;
 }
 
@@ -80,7 +78,7 @@ int sandbox_users(const SandboxConfig *c, PrepareOptions *o, Error *e)
                                  "' of the request has different ranges of users and groups");
         o->private_users = true;
         o->uid_base = users.base;
-        o->n_uid_ranges = users.count / UID_RANGE_SIZE;
+        o->n_uids = users.count;
         return 0;
 }
 

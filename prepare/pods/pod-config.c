@@ -120,6 +120,7 @@ static const struct Member {
                 {"hostname", MEMBER_TEXT, offsetof(PodConfig, hostname)},
                 {"uidBase", MEMBER_U32, offsetof(PodConfig, uid_base)},
                 {"uidRanges", MEMBER_U32, offsetof(PodConfig, n_uid_ranges), true},
+                {"uidCount", MEMBER_U32, offsetof(PodConfig, n_uids), true},
                 {"privateUsers", MEMBER_BOOLEAN, offsetof(PodConfig, private_users)},
                 {"strict", MEMBER_BOOLEAN, offsetof(PodConfig, strict), true},
                 {"reducedMetadata", MEMBER_BOOLEAN, offsetof(PodConfig, reduced_metadata), true},
@@ -288,7 +289,8 @@ static int check_values(const PodConfig *c, Error *e)
                 return -EINVAL;
         if (c->hostname && hostname_check(c->hostname, e) < 0)
                 return -EINVAL;
-        if (!pod_uids_are_valid(c->uid_base, MAX(c->n_uid_ranges, 1U)))
+        if (c->n_uid_ranges > UID_RANGES_MAX || (c->n_uids == 0 && c->uid_base % UID_RANGE_SIZE != 0) ||
+            !pod_uids_are_valid(c->uid_base, pod_n_uids(c)))
                 return error_set(e, -EINVAL, "%u is not the base of a range of uids for pods", c->uid_base);
         if (c->predecessor && uuid_check(c->predecessor, NULL) < 0)
                 return error_set(e, -EINVAL, "predecessor is not a UUID: '%s'", c->predecessor);

@@ -67,6 +67,7 @@ int hostname_check(const char *s, Error *e);
 
 #define UID_RANGE_SIZE 65536U
 #define UID_RANGES_MAX 256U /* of a pod, one after the other */
+#define POD_UIDS_MAX (UID_RANGES_MAX * UID_RANGE_SIZE)
 
 /* Properties of a pod beyond the specification's manifest. */
 typedef struct PodConfig {
@@ -74,6 +75,7 @@ typedef struct PodConfig {
         char *hostname;        /* or NULL: derived from the name or the UUID */
         uint32_t uid_base;     /* the pod's users; set also when private_users is off */
         uint32_t n_uid_ranges; /* UID_RANGE_SIZE users each; 0: one, see pod_n_uids() */
+        uint32_t n_uids;       /* instead, if the range is no such multiple; 0: it is one */
         bool private_users;
         bool strict;           /* refuse to run unless all isolators are enforced */
         bool reduced_metadata; /* the metadata service shows no environment of apps, nor paths of the host */
@@ -134,14 +136,24 @@ int pod_new(Store *s, Pod **ret, Error *e);
 /* Gives the pod (state preparing) its range of uids; disjoint from every other pod's and from the host's
  * users. */
 int pod_allocate_uids(Pod *p, Error *e);
-/* The same with N ranges from BASE on. -EUSERS: one is that of another pod, which has not ended. */
+/* The same with the N users from BASE on. -EUSERS: another pod, which has not ended, has users in the same blocks. */
 int pod_take_uids(Pod *p, uint32_t base, uint32_t n, Error *e);
-/* True if BASE and N are valid for the ranges of a pod, whether or not they are free. */
+/* True if N users from BASE on can be those of a pod, whether or not they are free. */
 bool pod_uids_are_valid(uint32_t base, uint32_t n);
 /* How many users the pod has. */
 static inline uint32_t pod_n_uids(const PodConfig *c)
 {
-        return MAX(c->n_uid_ranges, 1U) * UID_RANGE_SIZE;
+        return c->n_uids > 0 ? c->n_uids : MAX(c->n_uid_ranges, 1U) * UID_RANGE_SIZE;
+}
+/* Users are registered by blocks of UID_RANGE_SIZE, from multiples of that on: the first uid of the first block that the pod has
+ * users in, and the number of blocks. No other pod has users in these. */
+static inline uint32_t pod_first_block(const PodConfig *c)
+{
+        return c->uid_base - c->uid_base % UID_RANGE_SIZE;
+}
+static inline uint32_t pod_n_blocks(const PodConfig *c)
+{
+        return (c->uid_base % UID_RANGE_SIZE + pod_n_uids(c) + UID_RANGE_SIZE - 1) / UID_RANGE_SIZE;
 }
 /* Reserves the pod's name; -EEXIST with the pod that has it. */
 int pod_reserve_name(Pod *p, const char *name, Error *e);

@@ -14,6 +14,9 @@
  *
  * Links are made and removed under an exclusive flock on .lock, since each is a look at the present one
  * first.
+ *
+ * The first 65536 uids have no link: they are those of the host, of which a pod may have some by the choice of its owner, and
+ * processes of the host always have some.
  */
 
 #include <dirent.h>
@@ -230,7 +233,7 @@ int host_uids_take(const Pod *p, uint32_t base, Error *e)
 {
         Holder holder;
 
-        return take(p, base, &holder, e);
+        return base > 0 ? take(p, base, &holder, e) : 0;
 }
 
 int host_uids_claim(const Pod *p, Error *e)
@@ -240,8 +243,10 @@ int host_uids_claim(const Pod *p, Error *e)
         if (p->config.uid_base == 0 || !p->config.private_users)
                 return 0;
         int r = 0;
-        for (uint32_t i = 0; r >= 0 && i < pod_n_uids(&p->config); i += UID_RANGE_SIZE)
-                r = take(p, p->config.uid_base + i, &holder, e);
+        for (uint32_t i = 0; r >= 0 && i < pod_n_blocks(&p->config); i++) {
+                uint32_t base = pod_first_block(&p->config) + i * UID_RANGE_SIZE;
+                r = base > 0 ? take(p, base, &holder, e) : 0;
+        }
         if (r != -EEXIST)
                 return r;
         r = error_set(e, -EUSERS,
@@ -259,7 +264,7 @@ void host_uids_drop(const Pod *p, uint32_t base)
         char key[16];
 
         snprintf(key, sizeof(key), "%u", base);
-        if (open_directory(p->store, &dir_fd, &path, NULL) < 0 || dir_fd < 0 ||
+        if (base == 0 || open_directory(p->store, &dir_fd, &path, NULL) < 0 || dir_fd < 0 ||
             lock_directory(dir_fd, path, &lock_fd, NULL) < 0)
                 return;
         if (read_holder(dir_fd, key, &holder) >= 0 && is_holder(&holder, p))

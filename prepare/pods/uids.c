@@ -11,9 +11,10 @@
  * systemd-nspawn does not use it for a container at the moment. Users of a directory service cannot be listed: a range of them has to be
  * in /etc/subuid.
  *
- * A program that a pod belongs to may have a range of its own choice for it, anywhere above the first 65536 uids, which are those
- * of the host, or several that follow each other. Whether they are free on the host is that program's business. Each of them is
- * registered, so that it is enough to look for one base to know that a range is free.
+ * A program that a pod belongs to may choose the users of it: any number from any uid on, but for root. Whether they are free on
+ * the host is that program's business. Each block of 65536 that they are in is registered, so that it is enough to look for one
+ * base to know that a range is free, and no other pod of the store has users there. The first block, which has the host's own users,
+ * is registered in the store only.
  */
 
 #include <grp.h>
@@ -33,8 +34,7 @@
 
 bool pod_uids_are_valid(uint32_t base, uint32_t n)
 {
-        return base >= UID_RANGE_SIZE && base < UID_END && base % UID_RANGE_SIZE == 0 && n >= 1 &&
-               n <= UID_RANGES_MAX && n <= (UID_END - base) / UID_RANGE_SIZE;
+        return base >= 1 && base < UID_END && n >= 1 && n <= POD_UIDS_MAX && n <= UID_END - base;
 }
 
 uint32_t uid_base_nth(const char *uuid, uint32_t n)
@@ -294,37 +294,47 @@ static int release_ended(const Pod *p, uint32_t base, Error *e)
 
 void pod_drop_uids(const Pod *p)
 {
-        uint32_t base = p->config.uid_base;
+        uint32_t n = p->config.uid_base > 0 ? pod_n_blocks(&p->config) : 0;
 
-        for (uint32_t n = pod_n_uids(&p->config) / UID_RANGE_SIZE; base > 0 && n > 0; n--) {
-                drop_range(p, base);
-                base += UID_RANGE_SIZE;
+        for (uint32_t i = 0; i < n; i++)
+                drop_range(p, pod_first_block(&p->config) + i * UID_RANGE_SIZE);
+}
+
+/* All of them, or none. */
+static int take_blocks(Pod *p, uint32_t first, uint32_t n, Error *e)
+{
+        int r = 0;
+
+        for (uint32_t i = 0; r >= 0 && i < n; i++) {
+                r = release_ended(p, first + i * UID_RANGE_SIZE, e);
+                if (r >= 0)
+                        r = take_range(p, first + i * UID_RANGE_SIZE, e);
+                while (r < 0 && i > 0)
+                        drop_range(p, first + --i * UID_RANGE_SIZE);
         }
+        return r;
 }
 
 int pod_take_uids(Pod *p, uint32_t base, uint32_t n, Error *e)
 {
-        int r = 0;
+        bool whole = base % UID_RANGE_SIZE == 0 && n % UID_RANGE_SIZE == 0;
+        const PodConfig c = {.uid_base = base,
+                             .n_uid_ranges = whole ? n / UID_RANGE_SIZE : 0,
+                             .n_uids = whole ? 0 : n};
 
         if (!pod_uids_are_valid(base, n))
                 return error_set(
                                 e, -EINVAL,
-                                "%" PRIu64
-                                " users from %u on cannot be those of a pod: both numbers have to be multiples of %u",
-                                (uint64_t) n * UID_RANGE_SIZE, base, UID_RANGE_SIZE);
-        for (uint32_t i = 0; r >= 0 && i < n; i++) {
-                r = release_ended(p, base + i * UID_RANGE_SIZE, e);
-                if (r >= 0)
-                        r = take_range(p, base + i * UID_RANGE_SIZE, e);
-                while (r < 0 && i > 0)
-                        drop_range(p, base + --i * UID_RANGE_SIZE);
-        }
+                                "%u users from %u on cannot be those of a pod, which has 1 to %u, from 1 to %u",
+                                n, base, POD_UIDS_MAX, UID_END - 1);
+        int r = take_blocks(p, pod_first_block(&c), pod_n_blocks(&c), e);
         if (r == -EEXIST)
-                return error_set(e, -EUSERS, "The users %u to %u are those of another pod", base,
-                                 base + n * UID_RANGE_SIZE - 1);
+                return error_set(e, -EUSERS, "The users %u to %u%s are those of another pod", base,
+                                 base + (n - 1), whole ? "" : ", or others of their blocks of 65536,");
         if (r < 0)
                 return r;
-        p->config.uid_base = base;
-        p->config.n_uid_ranges = n;
+        p->config.uid_base = c.uid_base;
+        p->config.n_uid_ranges = c.n_uid_ranges;
+        p->config.n_uids = c.n_uids;
         return 0;
 }

@@ -77,7 +77,7 @@ typedef struct PrepareOptions {
         /* A pod with the name that never ran, locked by the caller: it is removed as soon as this one has passed all checks. */
         Pod *unused;
         bool private_users;
-        uint32_t uid_base, n_uid_ranges; /* see pod_take_uids(); 0: one that is free */
+        uint32_t uid_base, n_uids; /* see pod_take_uids(); 0: a range that is free */
         NetMode net;
         char **networks; /* of NET_NETWORKS; see pod_network_check() */
         char **dns, **dns_search, **dns_options, **hosts_entries; /* see PodConfig */

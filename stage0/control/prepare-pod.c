@@ -242,8 +242,7 @@ static int fill_pod(Pod *p, const PodRequest *request, const PrepareOptions *o, 
         if (r >= 0 && o->cgroup_parent)
                 r = cgroup_parent_check(o->cgroup_parent, e);
         if (r >= 0)
-                r = o->uid_base > 0 ? pod_take_uids(p, o->uid_base, o->n_uid_ranges, e)
-                                    : pod_allocate_uids(p, e);
+                r = o->uid_base > 0 ? pod_take_uids(p, o->uid_base, o->n_uids, e) : pod_allocate_uids(p, e);
         if (r >= 0 && o->name && !replaces(o))
                 r = take_name(p, o, e);
         if (r >= 0 && o->predecessor)

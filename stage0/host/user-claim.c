@@ -10,6 +10,9 @@
  * nspawn removes the file before it releases its lock, and so is done here: a process that gets the lock of a file that was removed
  * tries again. What is left of a process that was killed is not locked; it is removed with the pod, unless another pod has the
  * range by then.
+ *
+ * Users that the owner of a pod has chosen may begin and end within such a range, of which systemd knows only the whole. The first one
+ * has the users of the host: systemd does not pick it, and it needs no lock nor records.
  */
 
 #include <fcntl.h>
@@ -26,7 +29,7 @@
 struct UserClaim {
         uint32_t base;
         size_t n;
-        int locks[]; /* one of each range */
+        int locks[]; /* one of each range; -EBADF: of the host's users */
 };
 
 /* --- Locks --------------------------------------------------------------------------------------------- */
@@ -133,6 +136,8 @@ static void give_back(uint32_t base, int lock_fd)
 {
         char path[64];
 
+        if (base == 0)
+                return;
         (void) lock_path(base, path);
         remove_records(base);
         (void) unlink(path);
@@ -150,8 +155,13 @@ UserClaim *user_claim_free(UserClaim *c)
 static int claim_one(const Pod *p, UserClaim *c, Error *e)
 {
         uint32_t base = c->base + (uint32_t) c->n * UID_RANGE_SIZE;
-        int fd = take_lock(base, O_CREAT);
+        int fd = -EBADF;
 
+        if (base == 0) {
+                c->locks[c->n++] = fd;
+                return 0;
+        }
+        fd = take_lock(base, O_CREAT);
         if (fd == -EAGAIN || fd == -EWOULDBLOCK) {
                 int r = error_set(e, -EUSERS,
                                   "Pod %s cannot be started: its users %" PRIu32 " to %" PRIu32
@@ -173,14 +183,12 @@ static int claim_one(const Pod *p, UserClaim *c, Error *e)
 
 int user_claim_new(const Pod *p, UserClaim **ret, Error *e)
 {
-        size_t n = p->config.private_users && p->config.uid_base > 0
-                                   ? pod_n_uids(&p->config) / UID_RANGE_SIZE
-                                   : 0;
+        size_t n = p->config.private_users && p->config.uid_base > 0 ? pod_n_blocks(&p->config) : 0;
         UserClaim *c = calloc(1, sizeof(UserClaim) + n * sizeof(int));
 
         if (!c)
                 return error_oom(e);
-        c->base = p->config.uid_base;
+        c->base = pod_first_block(&p->config);
         int r = n > 0 ? mkdir_p(LOCKS, 0755) : 0;
         if (r < 0)
                 r = error_set_errno(e, r, "Cannot create " LOCKS);
@@ -196,11 +204,12 @@ int user_claim_new(const Pod *p, UserClaim **ret, Error *e)
 
 void user_claim_remove_leftovers(const Pod *p)
 {
-        uint32_t n = p->config.private_users && p->config.uid_base > 0 ? pod_n_uids(&p->config) : 0;
+        uint32_t n = p->config.private_users && p->config.uid_base > 0 ? pod_n_blocks(&p->config) : 0;
 
-        for (uint32_t i = 0; i < n; i += UID_RANGE_SIZE) {
-                int fd = take_lock(p->config.uid_base + i, 0);
+        for (uint32_t i = 0; i < n; i++) {
+                uint32_t base = pod_first_block(&p->config) + i * UID_RANGE_SIZE;
+                int fd = base > 0 ? take_lock(base, 0) : -EBADF;
                 if (fd >= 0)
-                        give_back(p->config.uid_base + i, fd);
+                        give_back(base, fd);
         }
 }

@@ -19,8 +19,6 @@ KNOWN = {
     r"runtime should support MaskedPaths": (
         r"/bin/sh: 1: ls: Permission denied",
         "compares the message of a shell that the image has not: busybox of Debian runs its applets, and dash says it in other words"),
-    r"when Host idmap mount support is needed / runtime should support NamespaceMode_POD": (
-        "has to be one range of 65536 users or a multiple of that", "not yet: acnspawn-cri refuses ranges of users that are no multiple of 65536"),
 }
 if not has_memory_controller():
     KNOWN.update({

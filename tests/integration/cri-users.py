@@ -107,6 +107,33 @@ def ranges_of_several_sizes(host):
 
 
 @case
+def ranges_of_any_start_and_length(host):
+    """Also among the host's own users, as other runtimes have it, with all that needs a user: a terminal, a group, a mount, an image's file."""
+    with Service(host) as s:
+        c, image_id = s.client(), image(host)
+        for base, length in (BASE + 1000, 100000), (BASE + 7, 6), (1000, 3000):
+            some = ranges(base, length)
+            directory = host.path("volume-%d" % base)
+            os.mkdir(directory)
+            os.chown(directory, 5, 5)
+            mount = {"host_path": directory, "container_path": "/srv", "uidMappings": some, "gidMappings": some}
+            i = c.call("RunPodSandbox", config=config(userns=users(some, some))).pod_sandbox_id
+            context = {"namespace_options": {"network": 2, "pid": 1, "userns_options": users(some, some)}, "supplemental_groups": [5]}
+            a = start(c, i, "main", image_id, SLEEP, context=context, mounts=[mount], tty=True)
+            equal(sh(c, a, "cat /proc/self/uid_map /proc/self/gid_map").split(), ["0", str(base), str(length)] * 2)
+            equal(sh(c, a, "stat -c %u:%g /srv /etc/passwd; touch /srv/new /new && echo made; id -G").split(), ["5:5", "0:0", "made", "0", "5"])
+            equal(os.stat(directory + "/new").st_uid, 0)
+            leader = json.loads(c.call("PodSandboxStatus", pod_sandbox_id=i, verbose=True).info["info"])["pid"]
+            equal(os.stat("/proc/%d" % leader).st_uid, base, "the owner of the pod's processes on the host")
+            # Another sandbox has no users in the same blocks.
+            other = ranges(base + length, 10)
+            code, message = c.refused("RunPodSandbox", config=config("second", userns=users(other, other)))
+            equal((code, "are those of another pod" in message), ("FAILED_PRECONDITION", True), message)
+            remove(c, i)
+        equal([n for n in os.listdir("/run/userdb") if n in ("0.user", "0.group", "acnspawn-0.user")] if os.path.isdir("/run/userdb") else [], [])
+
+
+@case
 def privileged_ones_are_so_among_their_users(host):
     with Service(host) as s:
         c, image_id = s.client(), image(host)
@@ -137,13 +164,12 @@ def hooks_of_devices_are_refused(host):
 def ranges_that_are_refused(host):
     with Service(host) as s:
         c, image_id = s.client(), image(host)
-        for u, text in ((users(uids=[], gids=[]), "uids' of the request has to be one range of 65536 users"),
-                        (users(gids=[]), "gids' of the request has to be one range"), (users(uids=ranges(length=1000)), "one range"),
-                        (users(uids=ranges(length=65537)), "userNamespaces.idsPerPod, which may be up to 16777216"),
-                        (users(uids=ranges(length=257 * 65536)), "userNamespaces.idsPerPod, which may be up to 16777216"),
+        for u, text in ((users(uids=[], gids=[]), "uids' of the request has to be one range of 6 to 16777216 users"),
+                        (users(gids=[]), "gids' of the request has to be one range"), (users(uids=ranges(length=5)), "one range"),
+                        (users(uids=ranges(length=256 * 65536 + 1)), "userNamespaces.idsPerPod"),
                         (users(uids=ranges(length=131072)), "different ranges of users and groups"),
                         (users(uids=ranges(length=0)), "one range"), (users(uids=ranges(base=0xFFFE0000, length=131072)), "one range"),
-                        (users(uids=ranges(base=0)), "one range"), (users(uids=ranges(base=70000)), "one range"),
+                        (users(uids=ranges(base=0)), "one range"), (users(uids=ranges(base=70000)), "different ranges of users and groups"),
                         (users(uids=ranges(container=1)), "one range"), (users(uids=ranges() + ranges(65536)), "one range"),
                         (users(uids=ranges(2 * 65536)), "different ranges of users and groups"), (users(mode=3), "neither POD nor NODE"),
                         (users(mode=1), "neither POD nor NODE"), (users(mode=2), "has a range with the mode NODE")):

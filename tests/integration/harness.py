@@ -901,7 +901,7 @@ def uid_ranges(host):
     found = set()
     with contextlib.suppress(FileNotFoundError):
         for base in os.listdir(os.path.join(host.dir, "uids")):
-            if base.isdigit():
+            if base.isdigit() and base != "0":  # the host's users, of which a pod may have some
                 found.add(int(base))
     return found
 

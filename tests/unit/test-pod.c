@@ -708,15 +708,16 @@ TEST(uid_bases)
         ASSERT_NE(uid_base_nth(uuid, 0), uid_base_nth(uuid, 1));
         ASSERT_NE(uid_base_nth(uuid, 0), uid_base_nth("11234567-89ab-cdef-0123-456789abcdef", 0));
         ASSERT_FALSE(pod_uids_are_valid(0, 1));
-        ASSERT_FALSE(pod_uids_are_valid(0x80001, 1));
-        ASSERT_FALSE(pod_uids_are_valid(0x8000, 1));
+        ASSERT_TRUE(pod_uids_are_valid(1, 1));
+        ASSERT_TRUE(pod_uids_are_valid(0x80001, 1));
+        ASSERT_TRUE(pod_uids_are_valid(0x10000, POD_UIDS_MAX));
+        ASSERT_TRUE(pod_uids_are_valid(0xFFFE0000, 0x10000));
+        ASSERT_TRUE(pod_uids_are_valid(0xFFFEFFFF, 1));
+        ASSERT_FALSE(pod_uids_are_valid(0xFFFEFFFF, 2));
         ASSERT_FALSE(pod_uids_are_valid(0xFFFF0000, 1));
-        ASSERT_TRUE(pod_uids_are_valid(0x6FFF0000, 1));
-        ASSERT_TRUE(pod_uids_are_valid(0x10000, 1));
-        ASSERT_TRUE(pod_uids_are_valid(0xFFFE0000, 1));
-        ASSERT_TRUE(pod_uids_are_valid(0xFFFD0000, 2));
-        ASSERT_FALSE(pod_uids_are_valid(0xFFFE0000, 2));
+        ASSERT_FALSE(pod_uids_are_valid(0xFFFE0000, 0x10001));
         ASSERT_FALSE(pod_uids_are_valid(0x10000, 0));
+        ASSERT_FALSE(pod_uids_are_valid(0x10000, POD_UIDS_MAX + 1));
         ASSERT_FALSE(pod_uids_are_valid(0x10000, UINT32_MAX));
 }
 
@@ -900,20 +901,20 @@ TEST(chosen_range)
         ASSERT_OK(pod_new(s, &p, &e));
         ASSERT_OK(pod_new(s, &q, &e));
         ASSERT_OK(pod_new(t, &r, &e));
-        ASSERT_ERR(pod_take_uids(p, 0x30001, 1, &e), -EINVAL);
-        ASSERT_OK(pod_take_uids(p, 0x30000, 1, &e));
+        ASSERT_ERR(pod_take_uids(p, 0, 0x10000, &e), -EINVAL);
+        ASSERT_OK(pod_take_uids(p, 0x30000, 0x10000, &e));
         ASSERT_EQ(p->config.uid_base, 0x30000);
-        ASSERT_ERR(pod_take_uids(q, 0x30000, 1, &e), -EUSERS);
+        ASSERT_ERR(pod_take_uids(q, 0x30000, 0x10000, &e), -EUSERS);
         ASSERT_STREQ(e.message, "The users 196608 to 262143 are those of another pod");
         error_done(&e);
-        ASSERT_ERR(pod_take_uids(r, 0x30000, 1, &e), -EUSERS);
+        ASSERT_ERR(pod_take_uids(r, 0x30000, 0x10000, &e), -EUSERS);
         p->manifest = parse_test_manifest();
         ASSERT_OK(pod_publish(p, &e));
         ASSERT_OK(pod_begin_run(p, &e));
         error_done(&e);
-        ASSERT_ERR(pod_take_uids(q, 0x30000, 1, &e), -EUSERS);
+        ASSERT_ERR(pod_take_uids(q, 0x30000, 0x10000, &e), -EUSERS);
         ASSERT_OK(pod_end_run(p, &e));
-        ASSERT_OK(pod_take_uids(q, 0x30000, 1, &e));
+        ASSERT_OK(pod_take_uids(q, 0x30000, 0x10000, &e));
         ASSERT_EQ(q->config.uid_base, 0x30000);
         p = pod_free(p);
         ASSERT_OK(store_gc(s, &gc_everything, &e));
@@ -933,27 +934,65 @@ TEST(chosen_ranges)
         ASSERT_OK(pod_new(s, &p, &e));
         ASSERT_OK(pod_new(t, &q, &e));
         ASSERT_ERR(pod_take_uids(p, 0x30000, 0, &e), -EINVAL);
-        ASSERT_ERR(pod_take_uids(p, 0x30000, UID_RANGES_MAX + 1, &e), -EINVAL);
-        ASSERT_ERR(pod_take_uids(p, 0xFFFE0000, 2, &e), -EINVAL);
+        ASSERT_ERR(pod_take_uids(p, 0x30000, POD_UIDS_MAX + 1, &e), -EINVAL);
+        ASSERT_ERR(pod_take_uids(p, 0xFFFE0000, 0x20000, &e), -EINVAL);
         ASSERT_STREQ(e.message,
-                     "131072 users from 4294836224 on cannot be those of a pod: both numbers have to "
-                     "be multiples of 65536");
+                     "131072 users from 4294836224 on cannot be those of a pod, which has 1 to 16777216, "
+                     "from 1 to 4294901759");
         error_done(&e);
-        ASSERT_OK(pod_take_uids(p, 0x30000, 3, &e));
+        ASSERT_OK(pod_take_uids(p, 0x30000, 0x30000, &e));
         ASSERT_EQ(pod_n_uids(&p->config), 3 * 65536);
         ASSERT_EQ(count(s, "uids"), 3);
         ASSERT_EQ(count_host_ranges(&host), 3);
-        ASSERT_ERR(pod_take_uids(q, 0x10000, 3, &e), -EUSERS);
+        ASSERT_ERR(pod_take_uids(q, 0x10000, 0x30000, &e), -EUSERS);
         ASSERT_STREQ(e.message, "The users 65536 to 262143 are those of another pod");
         error_done(&e);
         ASSERT_EQ(count(t, "uids"), 0);
         ASSERT_EQ(count_host_ranges(&host), 3);
-        ASSERT_ERR(pod_take_uids(q, 0x50000, 1, &e), -EUSERS);
-        ASSERT_OK(pod_take_uids(q, 0x10000, 2, &e));
+        ASSERT_ERR(pod_take_uids(q, 0x50000, 0x10000, &e), -EUSERS);
+        ASSERT_OK(pod_take_uids(q, 0x10000, 0x20000, &e));
         ASSERT_EQ(count_host_ranges(&host), 5);
         pod_abandon(p);
         pod_abandon(q);
         ASSERT_EQ(count(s, "uids"), 0);
+        ASSERT_EQ(count_host_ranges(&host), 0);
+}
+
+/* They may begin and end anywhere. Blocks of which a pod has some are its own; in the first one are the host's users, for whom other
+ * stores are not looked at. */
+TEST(chosen_ranges_of_any_start_and_length)
+{
+        TWO_STORES(s, t);
+        _cleanup_(pod_freep) Pod *p = NULL, *q = NULL, *r = NULL;
+
+        ASSERT_OK(pod_new(s, &p, &e));
+        ASSERT_OK(pod_new(s, &q, &e));
+        ASSERT_OK(pod_new(t, &r, &e));
+        ASSERT_OK(pod_take_uids(p, 1000, 100000, &e));
+        ASSERT_EQ(pod_n_uids(&p->config), 100000);
+        ASSERT_EQ(pod_first_block(&p->config), 0);
+        ASSERT_EQ(pod_n_blocks(&p->config), 2);
+        ASSERT_EQ(count(s, "uids"), 2);
+        ASSERT_EQ(count_host_ranges(&host), 1);
+        ASSERT_ERR(pod_take_uids(q, 1, 1, &e), -EUSERS);
+        ASSERT_CONTAINS(e.message,
+                        "The users 1 to 1, or others of their blocks of 65536, are those of another pod");
+        error_done(&e);
+        ASSERT_ERR(pod_take_uids(q, 0x1FFFF, 2, &e), -EUSERS);
+        error_done(&e);
+        ASSERT_EQ(count(s, "uids"), 2);
+        ASSERT_ERR(pod_take_uids(r, 101000, 7, &e), -EUSERS);
+        error_done(&e);
+        ASSERT_OK(pod_take_uids(r, 2000, 60000, &e));
+        ASSERT_OK(pod_take_uids(q, 0x2FFFF, 2, &e));
+        ASSERT_EQ(pod_first_block(&q->config), 0x20000);
+        ASSERT_EQ(count_host_ranges(&host), 3);
+        pod_abandon(p);
+        ASSERT_EQ(count(s, "uids"), 2);
+        pod_abandon(q);
+        pod_abandon(r);
+        ASSERT_EQ(count(s, "uids"), 0);
+        ASSERT_EQ(count(t, "uids"), 0);
         ASSERT_EQ(count_host_ranges(&host), 0);
 }
 
@@ -1566,6 +1605,20 @@ TEST(config)
         ASSERT_STREQ(text, text2);
 }
 
+TEST(config_with_users_of_any_start)
+{
+        _cleanup_(pod_config_done) PodConfig c = {}, again = {};
+        _cleanup_error_ Error e = ERROR_NULL;
+        _cleanup_free_ char *text = NULL;
+
+        ASSERT_OK(parse_config(CONFIG("1000", ",\"uidCount\":100000"), &c, &e));
+        ASSERT_EQ(pod_n_uids(&c), 100000);
+        ASSERT_OK(pod_config_format(&c, &text, &e));
+        ASSERT_OK(parse_config(text, &again, &e));
+        ASSERT_EQ(again.uid_base, 1000);
+        ASSERT_EQ(pod_n_uids(&again), 100000);
+}
+
 TEST(config_refused)
 {
         static const struct {
@@ -1576,6 +1629,9 @@ TEST(config_refused)
                         {"{}", "'name' is missing"},
                         {CONFIG("524289", ""), "is not the base of a range"},
                         {CONFIG("0", ""), "is not the base of a range"},
+                        {CONFIG("524288", ",\"uidRanges\":257"), "is not the base of a range"},
+                        {CONFIG("524288", ",\"uidCount\":16777217"), "is not the base of a range"},
+                        {CONFIG("4294901759", ",\"uidCount\":2"), "is not the base of a range"},
                         {CONFIG("4295491584", ""), "'uidBase' cannot be"},
                         {CONFIG("-1", ""), "'uidBase' cannot be -1"},
                         {CONFIG("\"524288\"", ""), "'uidBase' cannot be"},
@@ -1735,18 +1791,18 @@ TEST(a_pod_gives_up_what_others_need)
 
         ASSERT_OK(pod_new(s, &p, &e));
         ASSERT_OK(pod_reserve_name(p, "web", &e));
-        ASSERT_OK(pod_take_uids(p, 0x70000000, 2, &e));
+        ASSERT_OK(pod_take_uids(p, 0x70000000, 0x20000, &e));
         ASSERT_OK(pod_new(s, &q, &e));
         ASSERT_EQ(pod_reserve_name(q, "web", NULL), -EEXIST);
-        ASSERT_EQ(pod_take_uids(q, 0x70010000, 1, NULL), -EUSERS);
+        ASSERT_EQ(pod_take_uids(q, 0x70010000, 0x10000, NULL), -EUSERS);
         ASSERT_EQ(pod_drop_keys(p), (size_t) 3);
         ASSERT_EQ(pod_drop_keys(p), (size_t) 0);
         ASSERT_OK(pod_reserve_name(q, "web", &e));
-        ASSERT_OK(pod_take_uids(q, 0x70010000, 1, &e));
+        ASSERT_OK(pod_take_uids(q, 0x70010000, 0x10000, &e));
         pod_abandon(p); /* does not release the name and users of Q */
         ASSERT_OK(pod_new(s, &again, &e));
         ASSERT_EQ(pod_reserve_name(again, "web", NULL), -EEXIST);
-        ASSERT_EQ(pod_take_uids(again, 0x70010000, 1, NULL), -EUSERS);
+        ASSERT_EQ(pod_take_uids(again, 0x70010000, 0x10000, NULL), -EUSERS);
         pod_abandon(again);
         pod_abandon(q);
 }
@@ -2133,6 +2189,7 @@ int main(void)
         RUN(range_of_another_store_is_skipped);
         RUN(chosen_range);
         RUN(chosen_ranges);
+        RUN(chosen_ranges_of_any_start_and_length);
         RUN(stale_range_is_taken);
         RUN(ranges_of_killed_processes_are_collected);
         RUN(range_is_claimed_when_a_pod_starts);
@@ -2155,6 +2212,7 @@ int main(void)
         RUN(find_ambiguous);
         RUN(more_pods_than_descriptors);
         RUN(config);
+        RUN(config_with_users_of_any_start);
         RUN(config_refused);
         RUN(owner_removes_its_pods);
         RUN(owned_pods_of_a_former_boot_are_collected);

@@ -35,9 +35,26 @@ TEST(outside_of_ranges_that_are_chosen)
         }
 }
 
+/* Also where the range begins or ends within a block. */
+TEST(outside_of_ranges_that_begin_anywhere)
+{
+        static const struct {
+                uint32_t base, n;
+        } ranges[] = {{1, 6}, {1000, 100000}, {0x7ffeffff, 2}, {0x7fff0001, 0x20000}, {0xfffeffff, 1}};
+
+        for (size_t i = 0; i < ELEMENTSOF(ranges); i++) {
+                const PodConfig c = {
+                                .uid_base = ranges[i].base, .n_uids = ranges[i].n, .private_users = true};
+                uid_t u = pod_service_user(&c);
+                if (u >= c.uid_base && u - c.uid_base < c.n_uids)
+                        TEST_FAIL("range %u: user %u", c.uid_base, u);
+        }
+}
+
 int main(void)
 {
         RUN(outside_of_all_ranges_that_pods_get);
         RUN(outside_of_ranges_that_are_chosen);
+        RUN(outside_of_ranges_that_begin_anywhere);
         return TEST_END();
 }
