@@ -69,6 +69,10 @@ static const struct {
                 {"container_processes", "Number of processes and threads.", M(pids), GAUGE, 1},
                 {"container_threads_max", "Highest number of processes and threads that is allowed.",
                  M(pids_max), GAUGE, 1},
+                {"container_file_descriptors", "Number of open files.", M(descriptors), GAUGE, 1},
+                {"container_sockets", "Number of open sockets.", M(sockets), GAUGE, 1},
+                {"container_ulimits_soft", "Soft limits of the first process.", M(descriptors_max), GAUGE, 1,
+                 "ulimit", "max_open_files"},
                 {"container_last_seen", "When the container was seen last, in seconds since the epoch.",
                  M(taken_usec), GAUGE, USEC_PER_SEC},
 #undef M
@@ -187,66 +191,78 @@ static uint64_t disk_inodes_free(const Facts *f)
         return disk_of(f, &v) ? (uint64_t) v.f_ffree : UINT64_MAX;
 }
 
-/* Those without a function are known by their names alone: tools ask for the descriptors of all that cAdvisor has. */
 static const struct {
         const char *name, *help;
         Runtime__V1__MetricType type;
-        const char *key;
         uint64_t (*value)(const Facts *f);
 } facts[] = {
                 {"container_memory_working_set_bytes", "Memory that cannot be taken back easily, in bytes.",
-                 GAUGE, NULL, working_set},
-                {"container_threads", "Number of threads.", GAUGE, NULL, threads},
+                 GAUGE, working_set},
+                {"container_threads", "Number of threads.", GAUGE, threads},
                 {"container_start_time_seconds", "When the container was made, in seconds since the epoch.",
-                 GAUGE, NULL, made},
-                {"container_spec_cpu_period", "Period of the processor time in microseconds.", GAUGE, NULL,
+                 GAUGE, made},
+                {"container_spec_cpu_period", "Period of the processor time in microseconds.", GAUGE,
                  cpu_period},
-                {"container_spec_cpu_quota", "Processor time in each period in microseconds.", GAUGE, NULL,
+                {"container_spec_cpu_quota", "Processor time in each period in microseconds.", GAUGE,
                  cpu_quota},
-                {"container_spec_cpu_shares", "Share of the processors.", GAUGE, NULL, cpu_shares},
+                {"container_spec_cpu_shares", "Share of the processors.", GAUGE, cpu_shares},
                 {"container_fs_limit_bytes", "Size of the file system of the writable layer in bytes.",
-                 GAUGE, NULL, disk_size},
-                {"container_fs_inodes_total", "Number of inodes of that file system.", GAUGE, NULL,
-                 disk_inodes},
-                {"container_fs_inodes_free", "Number of its inodes that are free.", GAUGE, NULL,
-                 disk_inodes_free},
-                {"container_blkio_device_usage_total", "Bytes read and written, by device.", COUNTER,
-                 "device"},
-                {"container_file_descriptors", "Number of open files.", GAUGE},
-                {"container_sockets", "Number of open sockets.", GAUGE},
-                {"container_ulimits_soft", "Soft limits of the first process.", GAUGE, "ulimit"},
-                {"container_hugetlb_usage_bytes", "Huge pages in bytes, by size.", GAUGE, "pagesize"},
-                {"container_hugetlb_max_usage_bytes", "Highest use of huge pages in bytes, by size.", GAUGE,
-                 "pagesize"},
+                 GAUGE, disk_size},
+                {"container_fs_inodes_total", "Number of inodes of that file system.", GAUGE, disk_inodes},
+                {"container_fs_inodes_free", "Number of its inodes that are free.", GAUGE, disk_inodes_free},
 };
 
 #define LABELS 6U
+#define OWN_LABELS_MAX 4U /* of a metric beside these */
 static const char *const labels[LABELS] = {"container", "id", "image", "name", "namespace", "pod"};
+
+/* Of each device, or size of pages. The last one is known by its name alone, as cgroups of version 2 do not have it: tools ask for
+ * the descriptors of all that cAdvisor has. */
+static const struct Listed {
+        const char *name, *help;
+        Runtime__V1__MetricType type;
+        const char *keys[OWN_LABELS_MAX];
+} device_metric = {"container_blkio_device_usage_total",
+                   "Bytes read and written, by device.",
+                   COUNTER,
+                   {"device", "major", "minor", "operation"}},
+  pages_metric = {"container_hugetlb_usage_bytes", "Huge pages in bytes, by size.", GAUGE, {"pagesize"}},
+  pages_max_metric = {"container_hugetlb_max_usage_bytes",
+                      "Highest use of huge pages in bytes, by size.",
+                      GAUGE,
+                      {"pagesize"}};
+static const struct Listed *const listed[] = {&device_metric, &pages_metric, &pages_max_metric};
 
 /* --- Descriptors --------------------------------------------------------------------------------------- */
 
-static int describe(CriJob *j, Runtime__V1__ListMetricDescriptorsResponse *p, const char *name,
-                    const char *help, const char *key)
+static int describe_labelled(CriJob *j, Runtime__V1__ListMetricDescriptorsResponse *p, const char *name,
+                             const char *help, const char *const keys[static OWN_LABELS_MAX])
 {
         Runtime__V1__MetricDescriptor *d =
                         cri_message(&j->memory, &runtime__v1__metric_descriptor__descriptor);
 
-        if (!d || !(d->label_keys = cri_alloc(&j->memory, (LABELS + 1) * sizeof(char *))))
+        if (!d || !(d->label_keys = cri_alloc(&j->memory, (LABELS + OWN_LABELS_MAX) * sizeof(char *))))
                 return -ENOMEM;
         d->name = (char *) name;
         d->help = (char *) help;
         memcpy(d->label_keys, labels, sizeof(labels));
         d->n_label_keys = LABELS;
-        if (key)
-                d->label_keys[d->n_label_keys++] = (char *) key;
+        for (size_t i = 0; i < OWN_LABELS_MAX && keys[i]; i++)
+                d->label_keys[d->n_label_keys++] = (char *) keys[i];
         p->descriptors[p->n_descriptors++] = d;
         return 0;
 }
 
+static int describe(CriJob *j, Runtime__V1__ListMetricDescriptorsResponse *p, const char *name,
+                    const char *help, const char *key)
+{
+        return describe_labelled(j, p, name, help, (const char *const[OWN_LABELS_MAX]){key});
+}
+
 int cri_list_metric_descriptors(CriJob *j, const void *request, void *reply, Error *e)
 {
-        size_t max = ELEMENTSOF(metrics) + ELEMENTSOF(facts) + 2 * ELEMENTSOF(pressures) +
-                     ELEMENTSOF(network_metrics);
+        size_t max = ELEMENTSOF(metrics) + ELEMENTSOF(facts) + ELEMENTSOF(listed) +
+                     2 * ELEMENTSOF(pressures) + ELEMENTSOF(network_metrics);
         Runtime__V1__ListMetricDescriptorsResponse *p = reply;
         int r = 0;
 
@@ -257,7 +273,9 @@ int cri_list_metric_descriptors(CriJob *j, const void *request, void *reply, Err
                 if (!metrics[i].again)
                         r = describe(j, p, metrics[i].name, metrics[i].help, metrics[i].key);
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(facts); i++)
-                r = describe(j, p, facts[i].name, facts[i].help, facts[i].key);
+                r = describe(j, p, facts[i].name, facts[i].help, NULL);
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(listed); i++)
+                r = describe_labelled(j, p, listed[i]->name, listed[i]->help, listed[i]->keys);
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(pressures); i++) {
                 const char *some = cri_printf(&j->memory, "Time for which a process waited for %s.",
                                               pressures[i].of),
@@ -283,12 +301,14 @@ typedef struct Series {
         size_t n, max;
 } Series;
 
-static int add(Series *s, const char *name, Runtime__V1__MetricType type, const char *label, uint64_t value)
+/* OWN are the values of its own labels. */
+static int add_labelled(Series *s, const char *name, Runtime__V1__MetricType type,
+                        const char *const own[static OWN_LABELS_MAX], uint64_t value)
 {
         Metric *m = cri_message(&s->j->memory, &runtime__v1__metric__descriptor);
 
         if (!m || s->n >= s->max ||
-            !(m->label_values = cri_alloc(&s->j->memory, (LABELS + 1) * sizeof(char *))) ||
+            !(m->label_values = cri_alloc(&s->j->memory, (LABELS + OWN_LABELS_MAX) * sizeof(char *))) ||
             !(m->value = cri_message(&s->j->memory, &runtime__v1__uint64_value__descriptor)))
                 return -ENOMEM;
         m->name = (char *) name;
@@ -296,11 +316,17 @@ static int add(Series *s, const char *name, Runtime__V1__MetricType type, const 
         m->timestamp = (int64_t) (s->taken_usec * 1000U);
         memcpy(m->label_values, s->labels, sizeof(s->labels));
         m->n_label_values = LABELS;
-        if (label && !(m->label_values[m->n_label_values++] = cri_strdup(&s->j->memory, label)))
-                return -ENOMEM;
+        for (size_t i = 0; i < OWN_LABELS_MAX && own[i]; i++)
+                if (!(m->label_values[m->n_label_values++] = cri_strdup(&s->j->memory, own[i])))
+                        return -ENOMEM;
         m->value->value = value;
         s->list[s->n++] = m;
         return 0;
+}
+
+static int add(Series *s, const char *name, Runtime__V1__MetricType type, const char *label, uint64_t value)
+{
+        return add_labelled(s, name, type, (const char *const[OWN_LABELS_MAX]){label}, value);
 }
 
 /* ID is that of the sandbox, and belongs to the memory of the call, as the labels do. */
@@ -318,11 +344,51 @@ static int add_facts(Series *s, const Facts *f)
         int r = 0;
 
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(facts); i++) {
-                uint64_t value = facts[i].value ? facts[i].value(f) : UINT64_MAX;
+                uint64_t value = facts[i].value(f);
                 if (value != UINT64_MAX)
                         r = add(s, facts[i].name, facts[i].type, NULL, value);
         }
         return r;
+}
+
+static int add_devices(Series *s, const char *cgroup)
+{
+        CriDevice l[CRI_DEVICES_MAX];
+        size_t n = cri_devices_read(cgroup, l);
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < n; i++) {
+                char major[16], minor[16];
+
+                snprintf(major, sizeof(major), "%" PRIu32, l[i].major);
+                snprintf(minor, sizeof(minor), "%" PRIu32, l[i].minor);
+                r = add_labelled(s, device_metric.name, COUNTER,
+                                 (const char *const[]){l[i].name, major, minor, "Read"}, l[i].read_bytes);
+                if (r >= 0)
+                        r = add_labelled(s, device_metric.name, COUNTER,
+                                         (const char *const[]){l[i].name, major, minor, "Write"},
+                                         l[i].written_bytes);
+        }
+        return r;
+}
+
+static int add_huge_pages(Series *s, const char *cgroup)
+{
+        CriHugePages l[CRI_PAGE_SIZES_MAX];
+        size_t n = cri_huge_pages_read(cgroup, l);
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < n; i++)
+                r = add(s, pages_metric.name, GAUGE, l[i].size, l[i].bytes);
+        return r;
+}
+
+/* Of the cgroup at PATH; NULL: it is not known. */
+static int add_lists(Series *s, const char *path)
+{
+        int r = path ? add_devices(s, path) : 0;
+
+        return r < 0 || !path ? r : add_huge_pages(s, path);
 }
 
 /* C is NULL for a sandbox. */
@@ -360,11 +426,14 @@ static int add_network(Series *s, const NetworkUsage *l, size_t n)
         return r;
 }
 
-#define USAGE_METRICS (ELEMENTSOF(metrics) + ELEMENTSOF(facts) + 2 * ELEMENTSOF(pressures))
+#define USAGE_METRICS                                                                                       \
+        (ELEMENTSOF(metrics) + ELEMENTSOF(facts) + 2 * ELEMENTSOF(pressures) + 2 * CRI_DEVICES_MAX +        \
+         CRI_PAGE_SIZES_MAX)
 
 static int add_pod(CriJob *j, const Sandbox *s, const CriUsage *u, Runtime__V1__PodSandboxMetrics *p)
 {
         _cleanup_free_ NetworkUsage *l = NULL;
+        _cleanup_free_ char *cgroup = NULL;
         size_t n = 0;
         Series series;
 
@@ -375,6 +444,9 @@ static int add_pod(CriJob *j, const Sandbox *s, const CriUsage *u, Runtime__V1__
                 r = add_usage(&series, NULL, u);
         if (r >= 0)
                 r = add_network(&series, l, n);
+        (void) pod_cgroup_unified(s->pod, &cgroup);
+        if (r >= 0)
+                r = add_lists(&series, cgroup);
         p->metrics = series.list;
         p->n_metrics = series.n;
         return r;
@@ -384,6 +456,7 @@ static int add_container(CriJob *j, const Container *c, const CriUsage *u, Runti
 {
         Runtime__V1__ContainerMetrics *m =
                         cri_message(&j->memory, &runtime__v1__container_metrics__descriptor);
+        _cleanup_free_ char *cgroup = NULL;
         Series series;
 
         if (!m || begin(&series, j, c->sandbox, p->pod_sandbox_id, USAGE_METRICS) < 0 ||
@@ -393,6 +466,9 @@ static int add_container(CriJob *j, const Container *c, const CriUsage *u, Runti
         series.labels[1] = series.labels[3] = m->container_id;
         series.labels[2] = c->config->image ? c->config->image->image : "";
         int r = add_usage(&series, c, u);
+        (void) cri_app_cgroup(c->sandbox, c->app, &cgroup);
+        if (r >= 0)
+                r = add_lists(&series, cgroup);
         m->metrics = series.list;
         m->n_metrics = series.n;
         p->container_metrics[p->n_container_metrics++] = m;

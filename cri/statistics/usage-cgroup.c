@@ -57,7 +57,12 @@ static const struct {
 
 void cri_usage_init(CriUsage *u)
 {
-        *u = (CriUsage){.nano_cores = UINT64_MAX, .disk_bytes = UINT64_MAX, .disk_inodes = UINT64_MAX};
+        *u = (CriUsage){.nano_cores = UINT64_MAX,
+                        .disk_bytes = UINT64_MAX,
+                        .disk_inodes = UINT64_MAX,
+                        .descriptors = UINT64_MAX,
+                        .sockets = UINT64_MAX,
+                        .descriptors_max = UINT64_MAX};
         for (size_t i = 0; i < ELEMENTSOF(fields); i++)
                 *(uint64_t *) (void *) ((char *) u + fields[i].offset) = UINT64_MAX;
 }
@@ -172,6 +177,8 @@ int cri_usage_read(const char *path, CriParts parts, CriUsage *ret)
         read_pressures(fd, ret);
         if (ret->pids == UINT64_MAX && (parts & CRI_PARTS_PROCESSES))
                 ret->pids = cgroup_count_processes(path);
+        if (parts & CRI_PARTS_DESCRIPTORS)
+                cri_descriptors_read(path, ret);
         return 0;
 }
 

@@ -73,6 +73,7 @@ static void read_pod(CriJob *j, const Sandbox *s, const char *path, CriParts par
         cri_usage_init(ret);
         if (!path)
                 return;
+        parts &= ~CRI_PARTS_DESCRIPTORS;
         parts = read_processes(s->pod, &n) ? parts & ~CRI_PARTS_PROCESSES : parts | CRI_PARTS_PROCESSES;
         if (cri_usage_read(path, parts, ret) < 0 || cri_sample_key(s->pod, NULL, key) < 0)
                 return;

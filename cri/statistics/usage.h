@@ -31,6 +31,8 @@ typedef struct CriUsage {
         uint64_t swap, swap_max;
         uint64_t read_bytes, written_bytes, reads, writes;
         uint64_t pids, pids_max;
+        uint64_t descriptors, sockets,
+                        descriptors_max; /* that are open; that the first process may have open */
         CriPressure cpu_pressure, memory_pressure, io_pressure;
         /* Of two samples, and of the writable layer; see below. */
         uint64_t nano_cores, disk_bytes, disk_inodes, disk_usec;
@@ -40,10 +42,11 @@ typedef struct CriUsage {
 void cri_usage_init(CriUsage *u);
 /* What is read, as each file takes its time. */
 typedef enum CriParts {
-        CRI_PARTS_STATS = 0,          /* what statistics have */
-        CRI_PARTS_PROCESSES = 1 << 0, /* the number of processes, too */
-        CRI_PARTS_METRICS = 1 << 1,   /* what only metrics have */
-        CRI_PARTS_ALL = CRI_PARTS_PROCESSES | CRI_PARTS_METRICS,
+        CRI_PARTS_STATS = 0,            /* what statistics have */
+        CRI_PARTS_PROCESSES = 1 << 0,   /* the number of processes, too */
+        CRI_PARTS_METRICS = 1 << 1,     /* what only metrics have */
+        CRI_PARTS_DESCRIPTORS = 1 << 2, /* those of all processes of a container */
+        CRI_PARTS_ALL = CRI_PARTS_PROCESSES | CRI_PARTS_METRICS | CRI_PARTS_DESCRIPTORS,
 } CriParts;
 
 /* Reads the cgroup at PATH. -ENOENT: there is none. */
@@ -52,6 +55,33 @@ int cri_usage_read(const char *path, CriParts parts, CriUsage *ret);
 void cri_pressure_parse(const char *text, CriPressure *ret);
 /* Memory that the kernel cannot take back easily: without files that were not used lately. */
 uint64_t cri_working_set(const CriUsage *u);
+
+/* --- usage-processes.c: what processes have open --------------------------------------------------------- */
+
+/* Fills in the descriptors of the processes of the cgroup at PATH. */
+void cri_descriptors_read(const char *path, CriUsage *u);
+
+/* --- usage-devices.c: lists in the files of a cgroup ----------------------------------------------------- */
+
+#define CRI_DEVICES_MAX 64U /* the rest is left out */
+#define CRI_PAGE_SIZES_MAX 8U
+
+typedef struct CriDevice {
+        char name[64]; /* "/dev/sda"; empty: the kernel has none */
+        uint32_t major, minor;
+        uint64_t read_bytes, written_bytes;
+} CriDevice;
+
+typedef struct CriHugePages {
+        char size[16]; /* "2MB" */
+        uint64_t bytes;
+} CriHugePages;
+
+/* Of the cgroup at PATH. How many; 0 also if the host does not tell. */
+size_t cri_devices_read(const char *path, CriDevice ret[static CRI_DEVICES_MAX]);
+size_t cri_huge_pages_read(const char *path, CriHugePages ret[static CRI_PAGE_SIZES_MAX]);
+/* Pure: the text of io.stat; the names stay empty. */
+size_t cri_devices_parse(const char *text, CriDevice ret[static CRI_DEVICES_MAX]);
 
 /* --- usage-cache.c: samples ------------------------------------------------------------------------------ */
 

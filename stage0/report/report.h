@@ -105,6 +105,8 @@ typedef struct Usage {
 int pod_usage(Pod *p, Usage *ret_pod, Usage **ret_apps, Error *e);
 /* The number of processes in the cgroup at PATH, and below it. UINT64_MAX: out of memory. */
 uint64_t cgroup_count_processes(const char *path);
+/* The same processes, those of the cgroup itself first, in the order in which they came. *RET is NULL if there are none. */
+int cgroup_list_processes(const char *path, pid_t **ret, size_t *ret_n);
 
 /* usage-network.c: the counters of a pod's network interfaces. */
 typedef struct NetworkUsage {

@@ -63,16 +63,18 @@ static uint64_t read_pressure(int fd, const char *name)
         return total ? strtoull(total + strlen(" total="), NULL, 10) : UINT64_MAX;
 }
 
-static uint64_t count_lines(int fd, const char *name)
+static int add_processes(int fd, pid_t **list, size_t *n, size_t *allocated)
 {
         _cleanup_free_ char *text = NULL;
-        uint64_t n = 0;
 
-        if (read_file_at(fd, name, CGROUP_FILE_MAX, &text, NULL) < 0)
+        if (read_file_at(fd, "cgroup.procs", CGROUP_FILE_MAX, &text, NULL) < 0)
                 return 0;
-        for (const char *p = text; (p = strchr(p, '\n')); p++)
-                n++;
-        return n;
+        for (const char *p = text, *end; (end = strchr(p, '\n')); p = end + 1) {
+                if (GREEDY_REALLOC(*list, *allocated, *n + 1) < 0)
+                        return -ENOMEM;
+                (*list)[(*n)++] = (pid_t) strtol(p, NULL, 10);
+        }
+        return 0;
 }
 
 static int add_children(const char *path, char ***all)
@@ -89,22 +91,36 @@ static int add_children(const char *path, char ***all)
         return r;
 }
 
-/* Without a controller processes are counted, in all cgroups below, by a list that grows while it is
- * walked. */
-uint64_t cgroup_count_processes(const char *path)
+/* In all cgroups below, by a list that grows while it is walked. */
+int cgroup_list_processes(const char *path, pid_t **ret, size_t *ret_n)
 {
         _cleanup_strv_free_ char **all = NULL;
-        uint64_t n = 0;
+        _cleanup_free_ pid_t *list = NULL;
+        size_t n = 0, allocated = 0;
         int r = strv_extend(&all, path);
 
         for (size_t i = 0; r >= 0 && all[i] && i < CGROUPS_MAX; i++) {
                 _cleanup_close_ int fd = open(all[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
                 if (fd < 0)
                         continue;
-                n += count_lines(fd, "cgroup.procs");
-                r = add_children(all[i], &all);
+                r = add_processes(fd, &list, &n, &allocated);
+                if (r >= 0)
+                        r = add_children(all[i], &all);
         }
-        return r < 0 ? UINT64_MAX : n;
+        if (r < 0)
+                return r;
+        *ret = TAKE_PTR(list);
+        *ret_n = n;
+        return 0;
+}
+
+/* Without a controller processes are counted. */
+uint64_t cgroup_count_processes(const char *path)
+{
+        _cleanup_free_ pid_t *list = NULL;
+        size_t n;
+
+        return cgroup_list_processes(path, &list, &n) < 0 ? UINT64_MAX : n;
 }
 
 /* -ENOENT: there is no such cgroup. */

@@ -156,6 +156,13 @@ def metrics_have_descriptors(host):
         true(abs(metrics["container_last_seen"].value.value - time.time()) < 60, "time")
         true(abs(metrics["container_start_time_seconds"].value.value - time.time()) < patience(300), "start")
         equal(metrics["container_fs_limit_bytes"].value.value, os.statvfs(host.dir).f_blocks * os.statvfs(host.dir).f_frsize)
+        # What its processes have open, and may have open.
+        process = json.loads(c.call("ContainerStatus", container_id=a, verbose=True).info["info"])["pid"]
+        limit = next(line.split()[3] for line in read_text("/proc/%d/limits" % process).splitlines() if line.startswith("Max open files"))
+        equal((list(metrics["container_ulimits_soft"].label_values)[-1], metrics["container_ulimits_soft"].value.value), ("max_open_files", int(limit)))
+        true(metrics["container_file_descriptors"].value.value >= 3, "open files")
+        equal(metrics["container_sockets"].value.value, 0)
+        equal(known["container_blkio_device_usage_total"][-4:], ["device", "major", "minor", "operation"])
         equal([x.pod_sandbox_id for p in c.stream("StreamPodSandboxMetrics") for x in p.pod_sandbox_metrics], [i])
         remove(c, i)
 

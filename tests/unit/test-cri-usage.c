@@ -2,6 +2,9 @@
 
 /* What cgroups say, by files as the kernel writes them, and samples of it. */
 
+#include <sys/resource.h>
+#include <sys/socket.h>
+
 #include "cri/events/events-internal.h"
 #include "tests/unit/scratch.h"
 #include "tests/unit/test.h"
@@ -90,6 +93,76 @@ TEST(pressures)
         cri_pressure_parse("some avg10=0.10 avg60=0.00 avg300=0.00 total=7\n", &p);
         ASSERT_TRUE(p.known);
         ASSERT_EQ(p.full.total_usec, 0);
+}
+
+TEST(devices_of_a_cgroup)
+{
+        _cleanup_text_ Text many = {};
+        CriDevice l[CRI_DEVICES_MAX];
+
+        ASSERT_EQ(cri_devices_parse("", l), 0);
+        ASSERT_EQ(cri_devices_parse("8:0 \n7:0\nx:y rbytes=1\n8:16 dbytes=1 wbytes=2\n", l), 0);
+        ASSERT_EQ(cri_devices_parse(
+                                  "7:0 \n8:16 rbytes=30 wbytes=40 rios=3 wios=4 dbytes=0 dios=0\n253:7 rbytes=5",
+                                  l),
+                  2);
+        ASSERT_TRUE(l[0].major == 8 && l[0].minor == 16 && l[0].read_bytes == 30 &&
+                    l[0].written_bytes == 40);
+        ASSERT_TRUE(l[1].major == 253 && l[1].minor == 7 && l[1].read_bytes == 5 && l[1].written_bytes == 0);
+        for (unsigned i = 0; i < 2 * CRI_DEVICES_MAX; i++)
+                text_addf(&many, "8:%u rbytes=%u wbytes=0\n", i, i);
+        ASSERT_EQ(cri_devices_parse(many.data, l), CRI_DEVICES_MAX);
+        ASSERT_EQ(l[CRI_DEVICES_MAX - 1].read_bytes, CRI_DEVICES_MAX - 1);
+}
+
+TEST(lists_in_files_of_a_cgroup)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        CriHugePages pages[CRI_PAGE_SIZES_MAX];
+        CriDevice devices[CRI_DEVICES_MAX];
+
+        ASSERT_OK(scratch_new(&s));
+        ASSERT_EQ(cri_huge_pages_read(s.path, pages), 0);
+        ASSERT_EQ(cri_devices_read(s.path, devices), 0);
+        ASSERT_OK(scratch_file(&s, "hugetlb.2MB.current", "4194304\n"));
+        ASSERT_OK(scratch_file(&s, "hugetlb.2MB.rsvd.current", "1\n"));
+        ASSERT_OK(scratch_file(&s, "hugetlb.2MB.max", "max\n"));
+        ASSERT_OK(scratch_file(&s, "hugetlb.1GB.current", "x\n"));
+        ASSERT_OK(scratch_file(&s, "hugetlb.current", "1\n"));
+        ASSERT_EQ(cri_huge_pages_read(s.path, pages), 1);
+        ASSERT_STREQ(pages[0].size, "2MB");
+        ASSERT_EQ(pages[0].bytes, UINT64_C(4194304));
+        ASSERT_OK(scratch_file(&s, "io.stat", "4095:1048575 rbytes=1 wbytes=2\n"));
+        ASSERT_EQ(cri_devices_read(s.path, devices), 1);
+        ASSERT_STREQ(devices[0].name, "");
+}
+
+TEST(descriptors_of_processes)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        CriUsage u, more;
+        struct rlimit l;
+        char pids[32];
+        int fds[2];
+
+        cri_usage_init(&u);
+        cri_descriptors_read("/nonexistent/cgroup", &u);
+        ASSERT_EQ(u.descriptors, 0);
+        ASSERT_EQ(u.descriptors_max, UINT64_MAX);
+        ASSERT_OK(scratch_new(&s));
+        snprintf(pids, sizeof(pids), "%d\n", (int) getpid());
+        ASSERT_OK(scratch_file(&s, "cgroup.procs", pids));
+        cri_usage_init(&u);
+        cri_descriptors_read(s.path, &u);
+        ASSERT_OK(getrlimit(RLIMIT_NOFILE, &l));
+        ASSERT_EQ(u.descriptors_max, l.rlim_cur);
+        ASSERT_OK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds));
+        cri_usage_init(&more);
+        cri_descriptors_read(s.path, &more);
+        ASSERT_EQ(more.descriptors, u.descriptors + 2);
+        ASSERT_EQ(more.sockets, u.sockets + 2);
+        safe_close(fds[0]);
+        safe_close(fds[1]);
 }
 
 TEST(samples_are_merged_and_bounded)
@@ -184,6 +257,9 @@ int main(void)
         RUN(working_set_is_not_negative);
         RUN(no_cgroup);
         RUN(pressures);
+        RUN(devices_of_a_cgroup);
+        RUN(lists_in_files_of_a_cgroup);
+        RUN(descriptors_of_processes);
         RUN(samples_are_merged_and_bounded);
         RUN(samples_of_another_state_are_not_taken);
         RUN(interfaces_in_messages);
