@@ -30,13 +30,6 @@ static int option_directories(const Option *o, const char *value, void *target, 
         return strv_extend(target, value) < 0 ? error_oom(e) : 0;
 }
 
-static int option_configurations(const Option *o, const char *value, void *target, Error *e)
-{
-        if (!endswith(value, "/net.d"))
-                return option_invalid(o, value, e, "it is not named net.d");
-        return option_directories(o, value, target, e);
-}
-
 static int option_image(const Option *o, const char *value, void *target, Error *e)
 {
         if (isempty(value))
@@ -81,7 +74,7 @@ static const Option options[] = {
                  offsetof(Arguments, config_dirs)},
                 {NULL, "cni-conf-dir", 0, "PATH", false,
                  "Read the network of pods from PATH (default: /etc/cni/net.d); can be repeated", NULL,
-                 option_configurations, offsetof(Arguments, cni_conf_dirs), OPTION_WORDS},
+                 option_directories, offsetof(Arguments, cni_conf_dirs), OPTION_WORDS},
                 {NULL, "cni-bin-dir", 0, "PATH", false,
                  "Look for network plugins in PATH (default: the usual directories); can be repeated", NULL,
                  option_directories, offsetof(Arguments, cni_bin_dirs), OPTION_WORDS},

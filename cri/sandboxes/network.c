@@ -6,24 +6,6 @@
 
 #define INTERFACES_MAX 64U /* of a sandbox, in figures */
 
-/* Networks are read from net.d in directories of configuration. */
-static int add_parent(CriJob *j, const char *directory, const char **list, size_t *n, Error *e)
-{
-        const char *end = endswith(directory, "/net.d");
-
-        if (!end)
-                return cri_status(
-                                j, GRPC_FAILED_PRECONDITION,
-                                error_set(e, -EINVAL,
-                                          "The directory of network configurations '%s' is not named net.d",
-                                          directory));
-        char *parent = cri_printf(&j->memory, "%.*s", (int) (end - directory), directory);
-        if (!parent)
-                return error_oom(e);
-        list[(*n)++] = parent;
-        return 0;
-}
-
 int sandbox_network_options(CriJob *j, PrepareOptions *o, char **ret_name, Error *e)
 {
         char *const *conf = j->server->options->cni_conf_dirs, *const *bin = j->server->options
@@ -38,10 +20,8 @@ int sandbox_network_options(CriJob *j, PrepareOptions *o, char **ret_name, Error
         if (!list)
                 return error_oom(e);
         STRV_FOREACH (d, conf)
-                if (r >= 0)
-                        r = add_parent(j, *d, list, &n, e);
-        if (r < 0)
-                return r;
+                if (!(list[n++] = cri_printf(&j->memory, NETWORK_DIRECTORY_ITSELF "%s", *d)))
+                        return error_oom(e);
         o->config_dirs = n > 0 ? list : j->server->options->config_dirs;
         path = bin && *bin ? strv_join((char **) bin, ":") : NULL;
         if (bin && *bin &&

@@ -376,8 +376,9 @@ int cni_config_directories(const char *const *config_dirs, char ***ret)
         for (const char *const *d = config_dirs ?: usual_config_dirs; r >= 0 && *d; d++) {
                 if (!config_dirs && !d[1])
                         r = add_built(&l);
+                const char *itself = startswith(*d, NETWORK_DIRECTORY_ITSELF);
                 if (r >= 0)
-                        r = strv_extendf(&l, "%s/net.d", *d);
+                        r = itself ? strv_extend(&l, itself) : strv_extendf(&l, "%s/net.d", *d);
         }
         /* The usual directory of CNI configurations. */
         if (r >= 0 && !config_dirs)

@@ -86,7 +86,8 @@ int network_bandwidth_verdict(const Pod *p, const Isolator *i, const char *app,
 /* Checks that the networks of the pod exist, and that its ports can be mapped. -ENETUNREACH: it has no
  * network for that. WARNINGS gets lines about ports that are not exposed as requested. To be called when the
  * pod is prepared; CONFIG_DIRS are the parents of net.d, NULL meaning usual_config_dirs, and /etc/cni after
- * those. */
+ * those. With NETWORK_DIRECTORY_ITSELF before it, one is a directory of network configurations itself, whatever its name is. */
+#define NETWORK_DIRECTORY_ITSELF "net.d="
 int network_check(const Pod *p, const char *const *config_dirs, char ***warnings, Error *e);
 
 /* The resources that the supervisor holds while its pod runs: ports of the host. */

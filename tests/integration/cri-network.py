@@ -54,6 +54,21 @@ def addresses_and_counters_of_a_sandbox(host):
         equal(c.call("Status").status.conditions[1].status, False)
 
 
+@case
+def directories_of_any_name(host):
+    directory, own = plugin(host, PLUGIN), host.path("networks of an add-on")
+    os.mkdir(own)
+    with Service(host, "--cni-bin-dir=" + directory, "--cni-conf-dir=" + own) as s:
+        c = s.client()
+        contains(c.refused("RunPodSandbox", config=pod_network())[1], "There is no network configuration in %s, %s" % (s.conf, own))
+        configure(own, "pods")
+        i = c.call("RunPodSandbox", config=pod_network()).pod_sandbox_id
+        equal(c.call("PodSandboxStatus", pod_sandbox_id=i).status.network.ip, "10.66.0.2")
+        equal(json.loads(c.call("Status", verbose=True).info["cniconfig"])["Networks"][0]["Config"]["Name"], "pods")
+        remove(c, i)
+        equal(read_text(directory + "/log").split().count("DEL"), 1, "networks that were taken down")
+
+
 def has_sctp():
     import socket
     with contextlib.suppress(OSError):
