@@ -7,6 +7,7 @@
 
 #include "config.h"
 #include "cri/cri.h"
+#include "cri/exporter/exporter.h"
 #include "library/libsystemd.h"
 #include "stage0/cli/conf.h"
 #include "stage0/host/device-filter.h"
@@ -65,6 +66,27 @@ static int option_driver(const Option *o, const char *value, void *target, Error
         return 0;
 }
 
+static int option_metrics(const Option *o, const char *value, void *target, Error *e)
+{
+        if (exporter_check(value) < 0)
+                return option_invalid(o, value, e,
+                                      "it is neither an absolute path nor the number of a port");
+        return option_word(o, value, target, e);
+}
+
+static int option_trace(const Option *o, const char *value, void *target, Error *e)
+{
+        static const char *const words[] = {
+                        [CRI_TRACE_NONE] = "none", [CRI_TRACE_CHANGES] = "changes", [CRI_TRACE_ALL] = "all"};
+
+        for (size_t i = 0; i < ELEMENTSOF(words); i++)
+                if (streq(value, words[i])) {
+                        *(CriTrace *) target = (CriTrace) i;
+                        return 0;
+                }
+        return option_invalid(o, value, e, "it is none of none, changes and all");
+}
+
 static const Option options[] = {
                 {NULL, "socket", 0, "PATH", false, "Listen on PATH (default: " SOCKET ")", NULL, option_path,
                  offsetof(Arguments, service.socket)},
@@ -95,6 +117,12 @@ static const Option options[] = {
                  offsetof(Arguments, service.stream_tls_cert)},
                 {NULL, "stream-tls-key", 0, "FILE", false, "The key of that certificate", NULL, option_path,
                  offsetof(Arguments, service.stream_tls_key)},
+                {NULL, "metrics", 0, "PATH|PORT", false,
+                 "Serve metrics of this service by HTTP, on a socket or on PORT of 127.0.0.1 (default: not)",
+                 NULL, option_metrics, offsetof(Arguments, service.metrics)},
+                {NULL, "trace", 0, "WHICH", false,
+                 "Log calls with their IDs: changes or all, and those that fail (default: none)", NULL,
+                 option_trace, offsetof(Arguments, service.trace)},
                 {NULL, "help", 'h', NULL, false, "Show this help", NULL, option_stop,
                  offsetof(Arguments, help)},
                 {NULL, "version", 0, NULL, false, "Show the version", NULL, option_stop,

@@ -9,6 +9,7 @@
 #include "cri/runtime.pb-c.h" /* generated from runtime.proto */
 #include "grpc/grpc.h"
 #include "prepare/prepare.h"
+#include "schema/schema.h"
 
 #define CRI_VERSION "v1"
 #define CRI_RUNTIME_NAME "acnspawn" /* also of the one handler, by its name */
@@ -84,10 +85,11 @@ struct CriJob {
         const CriCall *call;
         GrpcCall *grpc; /* NULL in a worker */
         CriMemory memory;
-        Store *store;      /* for the operation of the call */
-        GrpcStatus status; /* of a failure; GRPC_OK: by its errno */
-        bool needs_worker; /* the call has failed in the server because it would have to wait */
-        int fd;            /* of a worker: a pipe to the server */
+        Store *store;         /* for the operation of the call */
+        GrpcStatus status;    /* of a failure; GRPC_OK: by its errno */
+        const char *trace_id; /* NULL: the call has no trace (exporter/trace.c) */
+        bool needs_worker;    /* the call has failed in the server because it would have to wait */
+        int fd;               /* of a worker: a pipe to the server */
 };
 
 /* Sets the status of a failure. Returns R. */
@@ -143,6 +145,8 @@ struct CriServer {
         struct StreamServer *streams;
         struct StreamTls *stream_tls; /* NULL: without */
         bool has_users;               /* see cri_users_are_supported() */
+        struct CriFigures *figures;   /* exporter/figures.c */
+        struct Exporter *exporter;    /* NULL: without */
 };
 
 /* A worker has ended: so does the server, if it was the last thing to wait for. */
@@ -191,6 +195,8 @@ bool cri_users_are_supported(const Store *s);
 
 /* A listening socket: the one that was passed (*RET_PASSED), or a new one at PATH. The store has to be locked. */
 int cri_socket_open(const char *path, bool *ret_passed, Error *e);
+/* A new one at PATH, which only root can connect to; one that a killed process has left there is replaced. */
+int cri_socket_listen(const char *path, Error *e);
 
 /* --- The calls ----------------------------------------------------------------------------------------- */
 
@@ -213,6 +219,15 @@ int cri_image_fs_info(CriJob *j, const void *request, void *reply, Error *e);
 /* -EINVAL: SPEC names no image. */
 int cri_check_image(const Runtime__V1__ImageSpec *spec, Error *e);
 int cri_pull_image(CriJob *j, const void *request, void *reply, Error *e);
+
+/* --- json.c: what is shown beside messages ------------------------------------------------------------- */
+
+/* M as an object: names and numbers of the schema, without defaults; of NULL an empty one. NULL: out of memory. */
+json_object *cri_json(const ProtobufCMessage *m);
+/* What the OCI specification has as "linux": the cgroup, or NULL, and the namespaces of PID, if it is not 0. NULL: out of memory. */
+json_object *cri_json_linux(const char *cgroup, pid_t pid);
+/* Bytes of a request that is shown, beyond which it is left out: a reply is bounded, and text may grow to six times of that. */
+#define CRI_JSON_CONFIG_MAX (1024U * 1024U)
 
 /* --- map.c: maps --------------------------------------------------------------------------------------- */
 

@@ -5,6 +5,13 @@
 
 #include "basic/basic.h"
 
+/* Which calls have a trace. */
+typedef enum CriTrace {
+        CRI_TRACE_NONE,
+        CRI_TRACE_CHANGES, /* of pods, containers and images; and the end of those that fail */
+        CRI_TRACE_ALL,
+} CriTrace;
+
 typedef struct CriOptions {
         const char *socket;             /* an absolute path; a socket that systemd passes is used instead */
         const char *dir;                /* the store's directory */
@@ -15,6 +22,8 @@ typedef struct CriOptions {
         char *const *cni_conf_dirs;                   /* of network configurations, by precedence */
         char *const *cni_bin_dirs;                    /* of network plugins, by precedence */
         char *const *pinned_images;                   /* references or IDs; or NULL */
+        const char *metrics; /* where the service's own are served: a path of a socket, a port of 127.0.0.1, or NULL */
+        CriTrace trace;
         char *const *cdi_dirs; /* of files of the Container Device Interface; later ones have precedence */
 } CriOptions;
 

@@ -4,6 +4,7 @@
  * reply, and turns errors into the status and message of gRPC. */
 
 #include "cri/events/events.h"
+#include "cri/exporter/exporter.h"
 
 /* --- Errors -------------------------------------------------------------------------------------------- */
 
@@ -96,8 +97,10 @@ static int run(CriJob *j, const uint8_t *data, size_t size, Error *e)
         if (!reply)
                 return error_oom(e);
         int r = unpack(j, data, size, &request, e);
-        if (r >= 0)
+        if (r >= 0) {
+                cri_trace_request(j, request);
                 r = j->call->function(j, request, reply, e);
+        }
         return r < 0 || (j->call->flags & CRI_STREAM) ? r : cri_send(j, reply, e);
 }
 
@@ -115,7 +118,12 @@ int cri_dispatch(GrpcCall *c, const uint8_t *request, size_t size, void *userdat
 {
         CriServer *s = userdata;
         const CriCall *call = &cri_calls[grpc_call_method(c) - s->methods];
-        CriJob j = {.server = s, .call = call, .grpc = c, .store = s->store, .fd = -EBADF};
+        CriJob j = {.server = s,
+                    .call = call,
+                    .grpc = c,
+                    .store = s->store,
+                    .trace_id = cri_trace_id(s, call, c),
+                    .fd = -EBADF};
         _cleanup_free_ char *message = NULL;
         GrpcStatus status;
 

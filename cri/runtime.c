@@ -100,6 +100,76 @@ static int add_handlers(CriJob *j, Runtime__V1__StatusResponse *p)
         return 0;
 }
 
+static int add_text(CriJob *j, Runtime__V1__StatusResponse *p, const char *key, const char *text)
+{
+        return cri_map_add(&j->memory, &p->n_info, &p->info,
+                           &runtime__v1__status_response__info_entry__descriptor, key, text);
+}
+
+static int add_json(CriJob *j, Runtime__V1__StatusResponse *p, const char *key, json_object *o)
+{
+        int r = o ? add_text(j, p, key, json_print(o)) : -ENOMEM;
+
+        json_object_put(o);
+        return r;
+}
+
+/* Where containers are, and the network: what tools look for in the configuration of containerd. */
+static json_object *json_of_config(CriJob *j)
+{
+        const CriOptions *o = j->server->options;
+        _cleanup_json_ json_object *config = json_object_new_object(), *cni = json_object_new_object();
+
+        return config && cni && json_member_add_text(config, "rootDir", store_path(j->store)) >= 0 &&
+                                               json_member_add_text(config, "stateDir",
+                                                                    store_path(j->store)) >= 0 &&
+                                               json_member_add(cni, "binDirs",
+                                                               json_new_string_list(o->cni_bin_dirs)) >= 0 &&
+                                               json_member_add_text(cni, "confDir",
+                                                                    o->cni_conf_dirs ? o->cni_conf_dirs[0]
+                                                                                     : "") >= 0 &&
+                                               json_member_add(config, "cni", TAKE_PTR(cni)) >= 0
+                               ? TAKE_PTR(config)
+                               : NULL;
+}
+
+static json_object *json_of_network(CriJob *j, const char *name)
+{
+        const CriOptions *o = j->server->options;
+        _cleanup_json_ json_object *cni = json_object_new_object(), *list = json_object_new_array(),
+                                   *network = json_new_text_member("IFName", "eth0");
+
+        if (!cni || !list || !network ||
+            (name && (json_member_add(network, "Config", json_new_text_member("Name", name)) < 0 ||
+                      json_list_append(list, TAKE_PTR(network)) < 0)))
+                return NULL;
+        return json_member_add(cni, "PluginDirs", json_new_string_list(o->cni_bin_dirs)) >= 0 &&
+                                               json_member_add_text(cni, "PluginConfDir",
+                                                                    o->cni_conf_dirs ? o->cni_conf_dirs[0]
+                                                                                     : "") >= 0 &&
+                                               json_member_add_text(cni, "Prefix", "eth") >= 0 &&
+                                               json_member_add(cni, "Networks", TAKE_PTR(list)) >= 0
+                               ? TAKE_PTR(cni)
+                               : NULL;
+}
+
+static int add_details(CriJob *j, Runtime__V1__StatusResponse *p)
+{
+        const CriOptions *o = j->server->options;
+        _cleanup_error_ Error e = ERROR_NULL;
+        _cleanup_free_ char *name = NULL;
+        const char *state = network_first(o->cni_conf_dirs, o->cni_bin_dirs, &name, &e) >= 0
+                                            ? "OK"
+                                            : e.message ?: "out of memory";
+
+        int r = add_json(j, p, "config", json_of_config(j));
+        if (r >= 0)
+                r = add_json(j, p, "cniconfig", json_of_network(j, name));
+        if (r >= 0)
+                r = add_text(j, p, "lastCNILoadStatus", state);
+        return r < 0 ? r : add_text(j, p, "lastCNILoadStatus.default", state);
+}
+
 static int add_info(CriJob *j, Runtime__V1__StatusResponse *p)
 {
         const CriOptions *o = j->server->options;
@@ -117,15 +187,11 @@ static int add_info(CriJob *j, Runtime__V1__StatusResponse *p)
         if (!conf || !bin)
                 return -ENOMEM;
         for (size_t i = 0; i < ELEMENTSOF(entries); i++) {
-                _cleanup_json_ json_object *text = json_object_new_string(entries[i].value);
-                int r = !text ? -ENOMEM
-                              : cri_map_add(&j->memory, &p->n_info, &p->info,
-                                            &runtime__v1__status_response__info_entry__descriptor,
-                                            entries[i].key, json_print(text));
+                int r = add_json(j, p, entries[i].key, json_new_string_lossy(entries[i].value));
                 if (r < 0)
                         return r;
         }
-        return 0;
+        return add_details(j, p);
 }
 
 int cri_runtime_status(CriJob *j, const void *request, void *reply, Error *e)

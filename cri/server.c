@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cri/events/events.h"
+#include "cri/exporter/exporter.h"
 #include "cri/streaming/streaming.h"
 #include "cri/statistics/usage.h"
 #include "library/libsystemd.h"
@@ -196,16 +197,24 @@ static int prepare(CriServer *s, Error *e)
                 r = watch_signals(s);
         if (r >= 0)
                 r = make_methods(s);
+        if (r >= 0)
+                r = cri_figures_new(&s->figures);
         if (r < 0)
                 return error_set_errno(e, r, "Cannot prepare the service");
         r = grpc_server_new(s->event, s->methods, n_cri_calls, s, &s->grpc, e);
-        return r < 0 ? r : prepare_streams(s, e);
+        if (r < 0)
+                return r;
+        cri_trace_calls(s);
+        r = prepare_streams(s, e);
+        return r >= 0 && s->options->metrics ? exporter_new(s, s->options->metrics, &s->exporter, e) : r;
 }
 
 static void server_done(CriServer *s)
 {
+        exporter_free(s->exporter);
         cri_events_done(s);
         grpc_server_free(s->grpc);
+        cri_figures_free(s->figures);
         stream_server_free(s->streams);
         stream_tls_free(s->stream_tls);
         sd_event_source_disable_unref(s->timer);

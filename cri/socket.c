@@ -59,7 +59,7 @@ static int make_parent(const char *path)
 }
 
 /* The mode is set before anyone can connect, as it does not listen yet. */
-static int listen_on(const char *path, Error *e)
+int cri_socket_listen(const char *path, Error *e)
 {
         struct sockaddr_un address = {.sun_family = AF_UNIX};
         _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -89,7 +89,7 @@ int cri_socket_open(const char *path, bool *ret_passed, Error *e)
         if (n < 0)
                 return error_set_errno(e, n, "Cannot take the socket that was passed");
         if (n == 0)
-                return listen_on(path, e);
+                return cri_socket_listen(path, e);
         if (n > 1)
                 return error_set(e, -EINVAL, "%d sockets were passed, and one is needed", n);
         int r = check_passed(FIRST_SOCKET, e);

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 
 #include "cri/events/events.h"
+#include "cri/exporter/exporter.h"
 #include "cri/statistics/usage.h"
 #include "library/libsystemd.h"
 #include "stage0/cli/interrupt.h"
@@ -97,7 +98,7 @@ static void leave_service(void)
 /* Signals are blocked until there is an operation that they cancel. */
 static int prepare_process(CriJob *j, Operation **ret)
 {
-        const OperationOptions o = {.message = program_message};
+        const OperationOptions o = {.message = cri_trace_message, .userdata = j};
         sigset_t none;
 
         int r = operation_new(&o, ret);
@@ -324,7 +325,7 @@ static pid_t start_process(CriJob *j, const uint8_t *request, size_t size)
 
 int cri_worker_start(CriServer *s, GrpcCall *c, const CriCall *call, const uint8_t *request, size_t size)
 {
-        CriJob j = {.server = s, .call = call};
+        CriJob j = {.server = s, .call = call, .trace_id = cri_trace_id(s, call, c)};
         int fds[2];
 
         if (s->n_workers >= (call->flags & CRI_WAITS ? CRI_WORKERS_WAITING_MAX : CRI_WORKERS_MAX))

@@ -8,6 +8,7 @@
  */
 
 #include <endian.h>
+#include <sys/random.h>
 
 #include "grpc/grpc-internal.h"
 #include "library/libsystemd.h"
@@ -44,6 +45,7 @@ int call_new(Connection *k, int32_t stream, GrpcCall **ret)
         *c = (GrpcCall){.n_ref = 1,
                         .next = k->calls,
                         .connection = k,
+                        .server = k->server,
                         .stream = stream,
                         .deadline_usec = UINT64_MAX};
         k->calls = c;
@@ -58,11 +60,19 @@ static void forget_request(GrpcCall *c)
         text_done(&c->request);
 }
 
-/* The client, the deadline or the connection has ended it. */
+static void observe_end(GrpcCall *c, GrpcStatus status, const char *message)
+{
+        if (c->server->observer.ended)
+                c->server->observer.ended(c, status, message, c->server->userdata);
+}
+
+/* The client or the connection has ended it. */
 static void set_gone(GrpcCall *c)
 {
         bool handled = c->state == CALL_HANDLED;
 
+        if (handled)
+                observe_end(c, GRPC_CANCELLED, NULL);
         c->state = CALL_GONE;
         c->timer = sd_event_source_disable_unref(c->timer);
         if (handled && c->gone)
@@ -100,6 +110,26 @@ const GrpcMethod *grpc_call_method(const GrpcCall *c)
 uint64_t grpc_call_deadline(const GrpcCall *c)
 {
         return c->deadline_usec;
+}
+
+uint64_t grpc_call_age(const GrpcCall *c)
+{
+        return now_usec(CLOCK_MONOTONIC) - c->begun_usec;
+}
+
+/* Unique, not secret: without random bytes it is the time. */
+const char *grpc_call_trace_id(GrpcCall *c)
+{
+        uint64_t random[2];
+
+        if (c->trace_id[0])
+                return c->trace_id;
+        if (getrandom(random, sizeof(random), GRND_NONBLOCK) != (ssize_t) sizeof(random)) {
+                random[0] = now_usec(CLOCK_REALTIME);
+                random[1] = now_usec(CLOCK_MONOTONIC);
+        }
+        snprintf(c->trace_id, sizeof(c->trace_id), "%016" PRIx64 "%016" PRIx64, random[0], random[1]);
+        return c->trace_id;
 }
 
 /* --- Replies ------------------------------------------------------------------------------------------- */
@@ -224,6 +254,7 @@ int grpc_call_finish(GrpcCall *c, GrpcStatus status, const char *message)
 {
         if (c->state != CALL_HANDLED)
                 return -ECONNRESET;
+        observe_end(c, status, message);
         return finish(c, CALL_FINISHED, "200", status, message);
 }
 
@@ -287,6 +318,8 @@ void call_take_header(GrpcCall *c, const char *name, size_t name_size, const cha
                 take_timeout(c, value, value_size);
         else if (equal(name, name_size, "grpc-encoding"))
                 c->compressed = !equal(value, value_size, "identity");
+        else if (c->state == CALL_HEADERS && equal(name, name_size, "traceparent"))
+                (void) grpc_traceparent_parse(value, value_size, c->trace_id);
 }
 
 static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
@@ -294,6 +327,8 @@ static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
         GrpcCall *c = grpc_call_ref(userdata);
         void (*gone)(GrpcCall * c, void *userdata) = c->state == CALL_HANDLED ? c->gone : NULL;
 
+        if (c->state == CALL_HANDLED)
+                observe_end(c, GRPC_DEADLINE_EXCEEDED, NULL);
         (void) finish(c, CALL_GONE, "200", GRPC_DEADLINE_EXCEEDED, "The time of the call is over");
         if (gone)
                 gone(c, c->userdata);
@@ -384,6 +419,9 @@ int call_end_request(GrpcCall *c)
         c->request = (Text){};
         c->connection->requested -= request.size;
         c->state = CALL_HANDLED;
+        c->begun_usec = now_usec(CLOCK_MONOTONIC);
+        if (c->server->observer.begun)
+                c->server->observer.begun(c, c->server->userdata);
         int r = c->method->handler(c, (const uint8_t *) request.data + FRAME_HEADER,
                                    request.size - FRAME_HEADER, c->connection->server->userdata);
         if (r < 0 && c->state == CALL_HANDLED)

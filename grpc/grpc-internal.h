@@ -24,6 +24,7 @@ struct GrpcServer {
         bool draining;
         void (*drained)(void *userdata);
         void *drained_userdata;
+        GrpcObserver observer; /* its functions may be NULL */
 };
 
 struct Connection {
@@ -54,6 +55,9 @@ struct GrpcCall {
         unsigned n_ref;
         GrpcCall *next;
         Connection *connection; /* NULL: the stream is closed */
+        GrpcServer *server;
+        uint64_t begun_usec;               /* when the handler got it, CLOCK_MONOTONIC */
+        char trace_id[GRPC_TRACE_ID_SIZE]; /* empty: the client has sent none, and it was not asked for */
         int32_t stream;
         CallState state;
         const GrpcMethod *method; /* NULL: there is no such method */
@@ -101,5 +105,7 @@ void call_close(GrpcCall *c);
 
 /* A value of grpc-timeout, "100m", in microseconds, which are at least 1. -EINVAL. */
 int grpc_timeout_parse(const char *s, size_t size, uint64_t *ret);
+/* The trace ID of a value of traceparent, "00-ID-PARENT-FLAGS". -EINVAL: it is not valid, and ignored. */
+int grpc_traceparent_parse(const char *s, size_t size, char ret[static GRPC_TRACE_ID_SIZE]);
 /* A value of grpc-message: bytes that are not printable ASCII, and '%', as %XX. NULL: out of memory. */
 char *grpc_message_encode(const char *s);

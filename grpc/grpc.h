@@ -68,6 +68,13 @@ int grpc_server_connect(GrpcServer *s, int fd, Error *e);
  * connection has ended, which may be at once. */
 void grpc_server_drain(GrpcServer *s, void (*drained)(void *userdata), void *userdata);
 size_t grpc_server_connections(const GrpcServer *s);
+/* BEGUN is called when a handler is about to get a call, and ENDED when it is over, in whatever way: it was finished, cancelled by
+ * its client, or its deadline is over. MESSAGE may be NULL. Both get the userdata of the methods. */
+typedef struct GrpcObserver {
+        void (*begun)(GrpcCall *c, void *userdata);
+        void (*ended)(GrpcCall *c, GrpcStatus status, const char *message, void *userdata);
+} GrpcObserver;
+void grpc_server_observe(GrpcServer *s, const GrpcObserver *o);
 /* Replaces the limits above, for tests. */
 void grpc_server_set_bounds(GrpcServer *s, size_t connections_max, uint64_t idle_usec);
 
@@ -84,6 +91,14 @@ void grpc_call_on_gone(GrpcCall *c, void (*gone)(GrpcCall *c, void *userdata), v
 const GrpcMethod *grpc_call_method(const GrpcCall *c);
 /* Microseconds of CLOCK_MONOTONIC by which the client wants a reply; UINT64_MAX: it named no time. */
 uint64_t grpc_call_deadline(const GrpcCall *c);
+/* For how long a handler has had the call, in microseconds. */
+uint64_t grpc_call_age(const GrpcCall *c);
+/* The name of the call in traces: the trace ID that the client has sent (W3C Trace Context), or a random one; 32 digits. */
+#define GRPC_TRACE_ID_SIZE 33U
+const char *grpc_call_trace_id(GrpcCall *c);
+/* "OK", "INVALID_ARGUMENT" and so on. */
+const char *grpc_status_to_string(GrpcStatus status);
+#define N_GRPC_STATUSES 17U
 
 /* Sends a reply, SIZE bytes that are copied. -ECONNRESET: the call is over. */
 int grpc_call_send(GrpcCall *c, const void *reply, size_t size);

@@ -35,6 +35,53 @@ int grpc_timeout_parse(const char *s, size_t size, uint64_t *ret)
         return -EINVAL;
 }
 
+static bool is_hex(const char *s, size_t n)
+{
+        for (size_t i = 0; i < n; i++)
+                if (!is_digit(s[i]) && (s[i] < 'a' || s[i] > 'f'))
+                        return false;
+        return true;
+}
+
+/* Later versions may have more after the flags, with a dash. */
+int grpc_traceparent_parse(const char *s, size_t size, char ret[static GRPC_TRACE_ID_SIZE])
+{
+        const size_t id = 3, parent = id + 33, flags = parent + 17, end = flags + 2;
+
+        if (size < end || (size > end && s[end] != '-') || s[id - 1] != '-' || s[parent - 1] != '-' ||
+            s[flags - 1] != '-' || !is_hex(s, 2) || !is_hex(s + id, 32) || !is_hex(s + parent, 16) ||
+            !is_hex(s + flags, 2) || memcmp(s, "ff", 2) == 0 || strspn(s + id, "0") >= 32)
+                return -EINVAL;
+        memcpy(ret, s + id, 32);
+        ret[32] = 0;
+        return 0;
+}
+
+static const char *const status_names[N_GRPC_STATUSES] = {
+                [GRPC_OK] = "OK",
+                [GRPC_CANCELLED] = "CANCELLED",
+                [GRPC_UNKNOWN] = "UNKNOWN",
+                [GRPC_INVALID_ARGUMENT] = "INVALID_ARGUMENT",
+                [GRPC_DEADLINE_EXCEEDED] = "DEADLINE_EXCEEDED",
+                [GRPC_NOT_FOUND] = "NOT_FOUND",
+                [GRPC_ALREADY_EXISTS] = "ALREADY_EXISTS",
+                [GRPC_PERMISSION_DENIED] = "PERMISSION_DENIED",
+                [GRPC_RESOURCE_EXHAUSTED] = "RESOURCE_EXHAUSTED",
+                [GRPC_FAILED_PRECONDITION] = "FAILED_PRECONDITION",
+                [GRPC_ABORTED] = "ABORTED",
+                [GRPC_OUT_OF_RANGE] = "OUT_OF_RANGE",
+                [GRPC_UNIMPLEMENTED] = "UNIMPLEMENTED",
+                [GRPC_INTERNAL] = "INTERNAL",
+                [GRPC_UNAVAILABLE] = "UNAVAILABLE",
+                [GRPC_DATA_LOSS] = "DATA_LOSS",
+                [GRPC_UNAUTHENTICATED] = "UNAUTHENTICATED",
+};
+
+const char *grpc_status_to_string(GrpcStatus status)
+{
+        return (unsigned) status < N_GRPC_STATUSES ? status_names[status] : "UNKNOWN";
+}
+
 char *grpc_message_encode(const char *s)
 {
         _cleanup_text_ Text t = {};

@@ -194,3 +194,8 @@ size_t grpc_server_connections(const GrpcServer *s)
 {
         return s->n_connections;
 }
+
+void grpc_server_observe(GrpcServer *s, const GrpcObserver *o)
+{
+        s->observer = *o;
+}

@@ -64,7 +64,8 @@ static int add_app(CriJob *j, Sandbox *s, const ContainerConfig *c, PodRequest *
         if (r >= 0)
                 r = acn_add_app(a, q, image, &name, &warnings, e);
         STRV_FOREACH (w, warnings)
-                log_debug("Container %s: %s", c->metadata->name, *w);
+                operation_message(store_operation(j->store), LOG_LEVEL_DEBUG, "Container %s: %s",
+                                  c->metadata->name, *w);
         if (r != -EEXIST)
                 return r < 0 ? sandbox_not_running(j, s, r) : r;
         return cri_status(j, GRPC_ALREADY_EXISTS,

@@ -309,9 +309,10 @@ static int set_selinux(CriJob *j, const SecurityContext *x, const HostFeatures *
         if (!context)
                 return error_oom(e);
         if (h->selinux == SELINUX_OFF) { /* as in other runtimes: SELinux contexts have no effect */
-                log_warning("Container %s: the context %s of '" CONTEXT
-                            "selinux_options' has no effect, as SELinux is not active on this host.",
-                            a->name ?: "", context);
+                operation_message(store_operation(j->store), LOG_LEVEL_WARNING,
+                                  "Container %s: the context %s of '" CONTEXT
+                                  "selinux_options' has no effect, as SELinux is not active on this host.",
+                                  a->name ?: "", context);
                 return 0;
         }
         if (h->selinux <= SELINUX_NO_POLICY)

@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include "cri/sandbox.h"
+#include "cri/statistics/usage.h"
 #include "schema/settings.h"
 #include "stage0/control/control.h"
 
@@ -280,22 +281,71 @@ int container_statuses(CriJob *j, Sandbox *s, Runtime__V1__ContainerStatus ***re
         return 0;
 }
 
-/* For people, as JSON: the pod and its app, for the commands of acnspawn, and the process. */
+/* 0: there is none. */
+static pid_t process_of(const Container *c, const Runtime__V1__ContainerStatus *t)
+{
+        AppProcess process;
+
+        if (t->state != RUNTIME__V1__CONTAINER_STATE__CONTAINER_RUNNING ||
+            app_process_open(c->sandbox->pod, c->app, &process, NULL) < 0)
+                return 0;
+        safe_close(process.pid_fd);
+        return process.pid;
+}
+
+/* "process" of the OCI specification. */
+static json_object *json_of_process(const Container *c)
+{
+        const App *app = c->app->app;
+        _cleanup_json_ json_object *o = json_object_new_object(), *list = json_object_new_array();
+
+        for (size_t i = 0; list && i < app->environment.n; i++) {
+                const Pair *p = &app->environment.items[i];
+                _cleanup_free_ char *text = NULL;
+                if (xasprintf(&text, "%s=%s", p->name, p->value) < 0 ||
+                    json_list_append(list, json_new_string_lossy(text)) < 0)
+                        return NULL;
+        }
+        return o && list && json_member_add(o, "terminal", json_object_new_boolean(c->config->tty)) >= 0 &&
+                                               json_member_add(o, "args", json_new_string_list(app->exec)) >=
+                                                               0 &&
+                                               json_member_add(o, "env", TAKE_PTR(list)) >= 0 &&
+                                               json_member_add_text(o, "cwd",
+                                                                    app->working_directory ?: "/") >= 0
+                               ? TAKE_PTR(o)
+                               : NULL;
+}
+
+static json_object *json_of_spec(const Container *c, pid_t pid)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+        _cleanup_free_ char *cgroup = NULL;
+
+        if (pid > 0)
+                (void) cri_app_cgroup(c->sandbox, c->app, &cgroup);
+        return o && json_member_add(o, "process", json_of_process(c)) >= 0 &&
+                                               json_member_add(o, "linux", cri_json_linux(cgroup, pid)) >= 0
+                               ? TAKE_PTR(o)
+                               : NULL;
+}
+
+/* As JSON: the pod and its app, for the commands of acnspawn, and what tools look for by the names of containerd. */
 static int add_info(CriJob *j, const Container *c, Runtime__V1__ContainerStatusResponse *answer, Error *e)
 {
         _cleanup_json_ json_object *o = json_object_new_object();
-        AppProcess process;
+        pid_t pid = process_of(c, answer->status);
+        bool fits = protobuf_c_message_get_packed_size(&c->config->base) <= CRI_JSON_CONFIG_MAX;
 
-        if (json_member_add_text(o, "pod", c->sandbox->pod->uuid) < 0 ||
+        if (!o || json_member_add_text(o, "pod", c->sandbox->pod->uuid) < 0 ||
             json_member_add_text(o, "app", c->app->name) < 0 ||
-            json_member_add_text(o, "image", c->app->image_id) < 0)
+            json_member_add_text(o, "image", c->app->image_id) < 0 ||
+            json_member_add_text(o, "sandboxID", c->sandbox->id) < 0 ||
+            json_member_add(o, "pid", json_object_new_int((int) pid)) < 0 ||
+            json_member_add(o, "removing", json_object_new_boolean(false)) < 0 ||
+            json_member_add_text(o, "runtimeType", CRI_RUNTIME_NAME) < 0 ||
+            (fits && (json_member_add(o, "config", cri_json(&c->config->base)) < 0 ||
+                      json_member_add(o, "runtimeSpec", json_of_spec(c, pid)) < 0)))
                 return error_oom(e);
-        if (answer->status->state == RUNTIME__V1__CONTAINER_STATE__CONTAINER_RUNNING &&
-            app_process_open(c->sandbox->pod, c->app, &process, NULL) >= 0) {
-                safe_close(process.pid_fd);
-                if (json_member_add(o, "pid", json_object_new_int((int) process.pid)) < 0)
-                        return error_oom(e);
-        }
         return cri_map_add(&j->memory, &answer->n_info, &answer->info,
                            &runtime__v1__container_status_response__info_entry__descriptor, "info",
                            json_print(o)) < 0

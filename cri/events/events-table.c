@@ -473,3 +473,16 @@ void events_table_done(CriServer *s)
         while (s->events->sandboxes)
                 drop_sandbox(s, s->events->sandboxes);
 }
+
+void cri_events_count(const CriServer *s, CriCounts *ret)
+{
+        *ret = (CriCounts){};
+        for (const SeenSandbox *x = s->events ? s->events->sandboxes : NULL; x; x = x->next) {
+                *(x->sandbox.state == STARTED ? &ret->ready : &ret->not_ready) += 1;
+                for (size_t i = 0; i < x->n; i++) {
+                        ret->created += x->containers[i].state == CREATED;
+                        ret->running += x->containers[i].state == STARTED;
+                        ret->exited += x->containers[i].state == STOPPED;
+                }
+        }
+}

@@ -26,6 +26,12 @@ typedef struct CriEventNote {
 
 /* Watches the pods of the store from now on. */
 int cri_events_start(CriServer *s, Error *e);
+/* How many sandboxes and containers the table has, by their state. */
+typedef struct CriCounts {
+        size_t ready, not_ready;         /* sandboxes */
+        size_t created, running, exited; /* containers */
+} CriCounts;
+void cri_events_count(const CriServer *s, CriCounts *ret);
 /* Ends the streams. */
 void cri_events_end(CriServer *s);
 void cri_events_done(CriServer *s);

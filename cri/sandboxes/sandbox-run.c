@@ -203,7 +203,8 @@ static int prepare(CriJob *j, const Runtime__V1__RunPodSandboxRequest *q, PodArg
         int r = prepare_pod(j->store, &a->request, &a->options, ret, &warnings, e);
         a->options.name = NULL;
         STRV_FOREACH (w, warnings)
-                log_debug("Sandbox %s: %s", q->config->metadata->name, *w);
+                operation_message(store_operation(j->store), LOG_LEVEL_DEBUG, "Sandbox %s: %s",
+                                  q->config->metadata->name, *w);
         if (r != -EEXIST)
                 return r;
         return cri_status(

@@ -70,16 +70,54 @@ static int add_namespaces(CriJob *j, const SandboxConfig *c, Status *t, Error *e
         return t->linux->namespaces->options ? 0 : error_oom(e);
 }
 
-/* For people, as JSON. */
+/* As the path of the network's namespace: that which outlives the processes of the pod, if it has one. */
+static json_object *json_of_metadata(const Sandbox *s, const Status *t)
+{
+        _cleanup_json_ json_object *o = json_object_new_object(), *versioned = NULL;
+        _cleanup_free_ char *path = NULL;
+
+        if (s->pod->config.net == NET_NETWORKS)
+                (void) network_namespace_path(s->pod, &path);
+        if (!o || json_member_add_text(o, "ID", s->id) < 0 ||
+            json_member_add_text(o, "NetNSPath", path ?: "") < 0 ||
+            json_member_add_text(o, "IP", t->network->ip) < 0 ||
+            json_member_add_text(o, "RuntimeHandler", s->handler) < 0)
+                return NULL;
+        versioned = json_new_text_member("Version", "v1");
+        return versioned && json_member_add(versioned, "Metadata", TAKE_PTR(o)) >= 0 ? TAKE_PTR(versioned)
+                                                                                     : NULL;
+}
+
+static json_object *json_of_spec(const Sandbox *s, pid_t pid)
+{
+        _cleanup_json_ json_object *o = json_object_new_object();
+        _cleanup_free_ char *cgroup = NULL;
+
+        if (pid > 0)
+                (void) pod_cgroup_unified(s->pod, &cgroup);
+        return o && json_member_add_text(o, "hostname", s->config->hostname) >= 0 &&
+                                               json_member_add(o, "linux", cri_json_linux(cgroup, pid)) >= 0
+                               ? TAKE_PTR(o)
+                               : NULL;
+}
+
+/* As JSON: the pod, for the commands of acnspawn, and what tools look for by the names of containerd. */
 static int add_info(CriJob *j, const Sandbox *s, Runtime__V1__PodSandboxStatusResponse *answer, Error *e)
 {
         _cleanup_json_ json_object *o = json_object_new_object();
+        bool ready = sandbox_is_ready(s),
+             fits = protobuf_c_message_get_packed_size(&s->config->base) <= CRI_JSON_CONFIG_MAX;
         PodRuntime runtime = {};
 
-        if (json_member_add_text(o, "pod", s->pod->uuid) < 0)
-                return error_oom(e);
-        if (sandbox_is_ready(s) && pod_runtime_read(s->pod, &runtime) >= 0 &&
-            json_member_add(o, "pid", json_object_new_int((int) runtime.leader)) < 0)
+        pid_t pid = ready && pod_runtime_read(s->pod, &runtime) >= 0 ? runtime.leader : 0;
+        if (!o || json_member_add_text(o, "pod", s->pod->uuid) < 0 ||
+            json_member_add(o, "pid", json_object_new_int((int) pid)) < 0 ||
+            json_member_add_text(o, "processStatus", ready ? "running" : "deleted") < 0 ||
+            json_member_add(o, "netNamespaceClosed", json_object_new_boolean(!ready)) < 0 ||
+            json_member_add_text(o, "runtimeType", CRI_RUNTIME_NAME) < 0 ||
+            (fits && json_member_add(o, "config", cri_json(&s->config->base)) < 0) ||
+            json_member_add(o, "runtimeSpec", json_of_spec(s, pid)) < 0 ||
+            json_member_add(o, "sandboxMetadata", json_of_metadata(s, answer->status)) < 0)
                 return error_oom(e);
         return cri_map_add(&j->memory, &answer->n_info, &answer->info,
                            &runtime__v1__pod_sandbox_status_response__info_entry__descriptor, "info",

@@ -504,6 +504,11 @@ void stream_server_set_times(StreamServer *s, uint64_t token_usec, uint64_t head
         s->head_usec = head_usec;
 }
 
+size_t stream_server_processes(const StreamServer *s)
+{
+        return s->n_processes;
+}
+
 StreamServer *stream_server_free(StreamServer *s)
 {
         if (!s)

@@ -57,6 +57,8 @@ typedef struct StreamOffer {
 } StreamOffer;
 /* For tests: other times than STREAM_TOKEN_USEC and STREAM_HEAD_USEC, of URLs and connections that come later. */
 void stream_server_set_times(StreamServer *s, uint64_t token_usec, uint64_t head_usec);
+/* How many streams are open. */
+size_t stream_server_processes(const StreamServer *s);
 int stream_server_offer(StreamServer *s, const StreamOffer *o, char **ret_url, Error *e);
 
 /* --- session.c: in the process ------------------------------------------------------------------------- */

@@ -22,7 +22,9 @@ def life_of_a_sandbox(host):
         equal((t.status.id, t.status.state, t.status.metadata.uid, dict(t.status.labels), t.status.network.ip),
               (i, 0, "u1", {"app": "web"}, ""))
         true(time.time_ns() - t.status.created_at < 120 * 10**9, "time of creation")
-        true(json.loads(t.info["info"])["pid"] > 1, t.info)
+        info = json.loads(t.info["info"])
+        true(info["pid"] > 1 and info["processStatus"] == "running" and not info["netNamespaceClosed"], t.info)
+        equal((info["config"]["metadata"]["name"], info["config"]["labels"], info["sandboxMetadata"]["Metadata"]["ID"]), ("web", {"app": "web"}, i))
         # By a prefix of the ID, and by filters.
         equal(c.call("PodSandboxStatus", pod_sandbox_id=i[:13]).status.id, i)
         for f, found in (({"id": i}, 1), ({"id": "0" * 64}, 0), ({"label_selector": {"app": "web"}}, 1),
@@ -79,12 +81,16 @@ def life_of_a_container(host):
             equal((t.state, t.exit_code, t.reason), (2, 0, "Completed"))
         # Another signal than SIGTERM.
         info = json.loads(c.call("ContainerStatus", container_id=a, verbose=True).info["info"])
-        equal((uuid_of(i), a[:32], "pid" in info), (info["pod"], info["app"], False))
+        equal((uuid_of(i), a[:32], i, 0), (info["pod"], info["app"], info["sandboxID"], info["pid"]))
+        equal((info["config"]["metadata"], info["config"]["labels"], info["runtimeSpec"]["process"]["cwd"]), ({"name": "main"}, {"c": "main"}, "/"))
         n = create(c, i, "signal", image_id, "trap 'exit 9' USR1; trap '' TERM; touch /tmp/up; " + SLEEP[len("trap 'exit 0' TERM; "):], stop_signal=29)
         c.call("StartContainer", container_id=n)
         wait_for(lambda: c.call("ExecSync", container_id=n, cmd=["test", "-e", "/tmp/up"]).exit_code == 0, "a shell that ignores SIGTERM")
         info = json.loads(c.call("ContainerStatus", container_id=n, verbose=True).info["info"])
         contains(read_text("/proc/%d/cmdline" % info["pid"]), "exit 9")
+        contains(info["runtimeSpec"]["process"]["args"][-1], "exit 9")
+        spaces = {x["type"]: x["path"] for x in info["runtimeSpec"]["linux"]["namespaces"]}
+        equal(os.readlink(spaces["mount"]), os.readlink("/proc/%d/ns/mnt" % info["pid"]))
         stop(c, n, 30)
         equal((status(c, n).exit_code, status(c, n).stop_signal), (9, 29))
         equal(status(c, a).stop_signal, 23, "SIGTERM")

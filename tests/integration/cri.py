@@ -76,6 +76,10 @@ def status_names_handlers_and_details(host):
         info = c.call("Status", verbose=True).info
         equal(json.loads(info["store"]), os.path.realpath(host.dir))
         equal(json.loads(info["cniConfDirs"]), s.conf)
+        # By the names of containerd.
+        equal(json.loads(info["config"])["cni"]["confDir"], s.conf)
+        equal(json.loads(info["cniconfig"])["Networks"], [])
+        contains(info["lastCNILoadStatus"], "network")
 
 
 @case

@@ -708,8 +708,36 @@ TEST(times)
         }
 }
 
+TEST(trace_ids)
+{
+#define ID "4bf92f3577b34da6a3ce929d0e0e4736"
+        static const char *const good[] = {"00-" ID "-00f067aa0ba902b7-01",
+                                           "01-" ID "-00f067aa0ba902b7-01-more"},
+                                 *const bad[] = {"",
+                                                 "00-" ID "-00f067aa0ba902b7-0",
+                                                 "00-" ID "-00f067aa0ba902b7-01x",
+                                                 "ff-" ID "-00f067aa0ba902b7-01",
+                                                 "00_" ID "-00f067aa0ba902b7-01",
+                                                 "00-" ID "-00f067aa0ba902b7_01",
+                                                 "00-" ID "-00F067AA0BA902B7-01",
+                                                 "00-4BF92F3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+                                                 "00-00000000000000000000000000000000-00f067aa0ba902b7-01"};
+        char id[GRPC_TRACE_ID_SIZE] = "";
+
+        for (size_t i = 0; i < ELEMENTSOF(bad); i++) {
+                ASSERT_EQ(grpc_traceparent_parse(bad[i], strlen(bad[i]), id), -EINVAL);
+                ASSERT_STREQ(id, "");
+        }
+        for (size_t i = 0; i < ELEMENTSOF(good); i++) {
+                ASSERT_OK(grpc_traceparent_parse(good[i], strlen(good[i]), id));
+                ASSERT_STREQ(id, ID);
+        }
+#undef ID
+}
+
 int main(void)
 {
+        RUN(trace_ids);
         RUN(a_call_and_its_reply);
         RUN(several_replies);
         RUN(errors);
