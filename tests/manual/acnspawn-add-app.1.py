@@ -187,7 +187,7 @@ def the_examples(host):
     for line in PAGE.examples("acnspawn"):
         words = line.replace("box", "example").split()[1:]
         if words[0] == "wait":
-            verb(host, "stop-app", "example", "job").expect(0)
+            verb(host, "enter", "--app=job", "example", "touch", "/out/end").expect(0)
         verb(host, *words).expect(0)
     verb(host, "stop", "--force", "example").expect(0)
 
