@@ -2,9 +2,10 @@
 """containerd with runc in place of acnspawn-cri: what the same program shows of them on the same host, with the same images."""
 
 import os
+import socket
 import subprocess
 
-from conformance import REGISTRY, World, wait_for
+from conformance import REGISTRY, World, accepts, wait_for
 
 PROGRAMS = ("containerd", "containerd-shim-runc-v2", "runc")
 CONFIGURATION = """
@@ -61,7 +62,7 @@ class Control(World):
         self.write_network()
         config = self.write("containerd.toml", CONFIGURATION % {"dir": self.dir, "socket": self.socket, "pause": self.pause, "bin": self.bin})
         self.runtime = self.start("runtime", self.bin + "/containerd", "--config", config)
-        wait_for(lambda: '"RuntimeReady"' in self.crictl("info"), "containerd", 60)
+        wait_for(lambda: accepts(socket.AF_UNIX, self.socket) and '"RuntimeReady"' in self.crictl("info"), "containerd", 60)
 
     def __exit__(self, *exception):
         super().__exit__(*exception)

@@ -175,7 +175,7 @@ def node(images, agnhost):
     e2e, shared_memory = "e2e-test-images/", ["ipcs", "ipcmk", "ipcrm"]
     plain = images.layer(debian={})
     program = read(agnhost)
-    tools = debian_programs(["curl", "nc", "ip", "bash", "hostname", *shared_memory])
+    tools = debian_programs(["curl", "nc", "ip", "bash", *shared_memory])
     agnhost = images.layer([("agnhost", program, 0o755), ("agnhost-2", program, 0o755), *certificate()], debian=tools)
     for tag in "2.66.1", "2.55":
         images.add(e2e + "agnhost", tag, agnhost, Entrypoint=["/agnhost"], Cmd=["pause"])
@@ -186,6 +186,7 @@ def node(images, agnhost):
         images.add(e2e + "nginx", tag, nginx, Cmd=NGINX)
     images.add(e2e + "nonewprivs", "1.4", images.layer([("nonewprivs", images.servers, 0o4755)]), Entrypoint=["/nonewprivs"])
     images.add(e2e + "nonroot", "1.5", plain, Cmd=["sh", "-c", "id -u; sleep 3600"], User="1234")
+    images.add(e2e + "glibc-dns-testing", "2.1.1", images.layer(debian=debian_programs(["hostname"])), Cmd=["sh"])
     images.add(e2e + "ipc-utils", "1.4", images.layer(debian=debian_programs(shared_memory)), Cmd=["sh"])
     images.add("pause", "3.10.2", images.layer([("pause", images.servers, 0o755)], shell=False), Entrypoint=["/pause"])
     images.finish()
