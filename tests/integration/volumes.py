@@ -565,23 +565,25 @@ def sources_are_below_the_root_that_acnspawn_was_started_in(host):
     with open(path + "/outside", "w"):
         pass
     os.mkdir(root)
-    subprocess.run(["mount", "--rbind", "/", root], check=True)
-    try:
-        subprocess.run(["mount", "--make-rprivate", root], check=True)
-        subprocess.run(["mount", "-t", "tmpfs", "acnspawn-test", root + path], check=True)
-        with open(root + path + "/inside", "w"):
-            pass
-        image = host.shell("ls /v; echo logged >&2")
-        host.acnspawn("run", "--rm", "--no-userns", image, "--volume=%s:/v" % path, "--log-file=%s/log" % path,
-                      env=dict(os.environ, ACNSPAWN_LIBEXECDIR=helpers), preexec_fn=lambda: os.chroot(root)).expect(0)
-        equal(sorted(os.listdir(root + path)), ["inside", "log"])
-        with open(root + path + "/log") as f:
-            log = f.read()
-        contains(log, "inside")
-        lacks(log, "outside")
-        equal(sorted(os.listdir(path)), ["file", "outside"])
-    finally:
-        subprocess.run(["umount", "--recursive", "--lazy", root], check=True)
+    os.mkdir(host.path("in"))
+    with open(host.path("in", "inside"), "w"):
+        pass
+
+    def enter_root():
+        """In mounts of its own: others who unmount and remove something meanwhile would find it busy in a copy of the host's."""
+        if ctypes.CDLL(None, use_errno=True).unshare(0x20000) < 0: # CLONE_NEWNS
+            raise OSError(ctypes.get_errno(), "unshare")
+        for arguments in ["--make-rprivate", "/"], ["--rbind", "/", root], ["--bind", host.path("in"), root + path]:
+            subprocess.run(["mount", *arguments], check=True)
+        os.chroot(root)
+    image = host.shell("ls /v; echo logged >&2")
+    host.acnspawn("run", "--rm", "--no-userns", image, "--volume=%s:/v" % path, "--log-file=%s/log" % path,
+                  env=dict(os.environ, ACNSPAWN_LIBEXECDIR=helpers), preexec_fn=enter_root).expect(0)
+    equal(sorted(os.listdir(host.path("in"))), ["inside", "log"])
+    log = read_text(host.path("in", "log"))
+    contains(log, "inside")
+    lacks(log, "outside")
+    equal(sorted(os.listdir(path)), ["file", "outside"])
 
 
 @case
