@@ -6,7 +6,7 @@ import manual
 from manual import *
 from cri_client import *
 
-PAGE = page("acnspawn-cri.8", "c410de23f437745f")
+PAGE = page("acnspawn-cri.8", "6ee622a811e09484")
 
 
 def called(*args, env=None):
@@ -15,7 +15,6 @@ def called(*args, env=None):
 
 @sentence("OPTIONS", "-h, --help Show the options. --version Show the version.")
 @sentence("EXIT STATUS", "2 for a mistake in the command line, both with a message.")
-@sentence("OPTIONS", "They have to be named net.d.")
 def options(host):
     for word in "-h", "--help":
         contains(called(word).stdout, "--cni-conf-dir=")
@@ -134,8 +133,9 @@ elsewhere(
      "cri-security/privileged_containers"),
     ("Confinement", "A sandbox can be in the pid and ipc namespaces of the host: its containers then see all processes, and if its supervisor is killed, the service ends what "
                     "is left of them.", "cri-namespaces/a_killed_supervisor_leaves_processes_that_end_with_the_sandbox"),
-    ("Confinement", "A sandbox can have a range of 65536 users, or of a multiple of that (userNamespaces.idsPerPod of the kubelet, up to 16777216), that the client has chosen;",
-     "cri-users/ranges_of_several_sizes"),
+    ("Confinement", "A sandbox can have a range of users, 6 to 16777216 (userNamespaces.idsPerPod of the kubelet), that the client has chosen, from any user of the host but "
+                    "root on;", "cri-users/ranges_of_any_start_and_length"),
+    ("Metrics and traces", "With --metrics a GET request for /metrics is answered by HTTP in OpenMetrics format", "cri-exporter/figures_of_the_service"),
     ("Confinement", "Mounts whose source is missing become directories; one inside of another is mounted in it, whatever their order is;", "cri-security/mounts_of_a_container"),
     ("Confinement", "An image that is mounted is read-only, and the request has to say so; it cannot be removed as long as the container exists.",
      "cri-security/images_as_mounts_of_a_container"),

@@ -4,7 +4,7 @@
 
 from manual import *
 
-PAGE = page("acnspawn-pods.7", "4a8d707283369f70")
+PAGE = page("acnspawn-pods.7", "1e013a098d2c18b1")
 
 
 def manifest(host, uuid):

@@ -4,7 +4,7 @@
 
 from manual import *
 
-PAGE = page("acnspawn-stop.1", "d0669b3e74e5beac")
+PAGE = page("acnspawn-stop.1", "d07c13269c82a8e8")
 
 POLITE = "trap 'echo got usr1' USR1; trap 'exit 3' TERM; trap 'exit 7' USR2; touch /out/up; while :; do sleep 0.02; done"
 STUBBORN = "trap '' TERM; touch /out/up; while :; do sleep 0.02; done"
@@ -136,7 +136,7 @@ def the_status_is_that_of_the_app(host):
         equal(host.acnspawn("wait", "box", *words).rc, status, "status of %s" % words)
 
 
-@sentence("wait", "with 0, unless that has ended already. The pod goes on.")
+@sentence("wait", "with 0, unless that has ended already.")
 def nothing_is_waited_for(host):
     box(host)
     equal(host.acnspawn("wait", "--timeout=0", "box", "web").expect(1).err, "Error: App web of pod box has not ended in time.\n")

@@ -5,7 +5,7 @@
 from manual import *
 from terminals import Terminal
 
-PAGE = page("acnspawn-volume.1", "9b3ad671f05a2998")
+PAGE = page("acnspawn-volume.1", "af2bf9d3826d6256")
 
 
 def show(host, name):
@@ -136,8 +136,8 @@ elsewhere(
      "lists/volumes"),
     ("volume list", "The fields are name, size, quota, pods, created and labels.", "lists/volumes"),
     ("volume prune", "neither one of the store, one that is still being prepared included", "prune/volumes_of_a_pod_that_is_being_prepared_stay"),
-    ("volume prune", "nor one that is declared in a file (acnspawn.pod(5)), whether or not it runs. If such a file has a mistake, no volume is "
-                     "removed.", "prune/volumes_of_declared_pods_stay"),
+    ("volume prune", "nor one that is declared in a file (acnspawn.pod(5)), whether or not it runs.", "prune/volumes_of_declared_pods_stay"),
+    ("volume prune", "If such a file has a mistake or is empty, no volume is removed.", "prune/what_an_empty_file_may_have_declared_stays"),
     ("volume export", "Sockets and devices are left out, with a warning.", "named-volumes/devices_and_sockets_are_left_out"),
     ("volume export", 'quota as the extended attribute trusted.acnspawn.quota of ".".', "vm/quota/exported_and_imported"),
     ("volume import", "The archive is checked as those of images are", "named-volumes/hostile_archives_are_refused"),

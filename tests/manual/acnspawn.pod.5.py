@@ -4,7 +4,7 @@
 
 from manual import *
 
-PAGE = page("acnspawn.pod.5", "5afbf9264e130e6c")
+PAGE = page("acnspawn.pod.5", "b9bd0e926529d191")
 
 SHOP = """[Pod]
 Net=default
@@ -83,8 +83,8 @@ def the_examples_are_valid(host):
 
 
 @sentence("DESCRIPTION", 'The name is that of a pod: letters in lower case, digits, "-" and ".". Other files are ignored, with a warning of pod list')
-@sentence("DESCRIPTION", "An empty file, or a symbolic link to /dev/null, masks the pod, or the drop-in. Only regular files are read; a link that "
-                         "leads to nothing is an error. With --config-dir=PATH the only directory is PATH/pods.")
+@sentence("DESCRIPTION", "A symbolic link to /dev/null, or an empty file, masks the pod, or the drop-in.")
+@sentence("DESCRIPTION", "Only regular files are read; a link that leads to nothing is an error. With --config-dir=PATH the only directory is PATH/pods.")
 def files(host):
     write(host, "a-1.b.pod", "[App a]\nImage=x\n")
     write(host, "Upper.pod", "[App a]\nImage=x\n")
@@ -164,7 +164,8 @@ elsewhere(
      "declared/create_writes_a_file"),
     ("DESCRIPTION", "A file in /etc takes precedence over one of the same name in /run, and that over one in /usr/lib.",
      "unit/declared/files_take_precedence"),
-    ("DESCRIPTION", "masks the pod, or the drop-in. Only regular files are read", "unit/declared/masks_and_strange_files"),
+    ("DESCRIPTION", "prune, volume prune and image gc, which keep what is declared, fail at it, and remove nothing, so use the link.",
+     "prune/what_an_empty_file_may_have_declared_stays"),
     ("DESCRIPTION", "and of the generator if they end in .pod.", "unit/generator/hostile_names_and_words"),
     ("SYNTAX", "Sections of the same name are one section, over all files.", "unit/declared/lines"),
     ("SYNTAX", "have words between spaces. Each word is what one option would be given; it may be in quotes, and has the escape sequences of systemd",
