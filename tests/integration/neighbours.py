@@ -63,6 +63,16 @@ def capabilities(*more):
 UNFILTERED = {"name": "os/linux/seccomp-retain-set", "value": {"set": ["@appc.io/all"]}}
 
 
+@case
+def a_proc_of_an_apps_own_processes_opens_nothing_of_the_host(host):
+    """The kernel may allow an app with CAP_SYS_ADMIN to mount one without masks: what belongs to root of the host stays closed."""
+    tries = ("mkdir -p /tmp/p && mount -t proc proc /tmp/p || exit 0; for f in kcore kmsg sysrq-trigger; do head -c 1 /tmp/p/$f && echo read $f; done 2>/dev/null; "
+             "echo x >/tmp/p/sysrq-trigger && echo asked; for f in core_pattern modprobe printk; do cat /tmp/p/sys/kernel/$f >/tmp/x && cat /tmp/x >/tmp/p/sys/kernel/$f && "
+             "echo wrote $f; done; grep -v ^0000000000000000 /tmp/p/kallsyms | head -1; echo 2 >/tmp/p/sys/vm/drop_caches && echo dropped; true")
+    r = host.run("--rm", host.shell("mount -t tmpfs none /tmp; unshare -p -m -f sh -c '%s' 2>/dev/null; echo end" % tries), "--caps-retain=CAP_SYS_ADMIN,CAP_DAC_OVERRIDE")
+    equal(r.out, "end\n")
+
+
 @both
 def root_cannot_look_into_other_apps(host, *options):
     spy(host, options)

@@ -4,7 +4,7 @@
 
 from manual import *
 
-PAGE = page("acnspawn-defaults.7", "ff75d9bb6fcce81b")
+PAGE = page("acnspawn-defaults.7", "7b2960153fcdcab1")
 
 
 @once
