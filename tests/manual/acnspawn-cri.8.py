@@ -19,8 +19,8 @@ def options(host):
     for word in "-h", "--help":
         contains(called(word).stdout, "--cni-conf-dir=")
     contains(called("--version").stdout, "acnspawn")
-    for mistake in ("word",), ("--nothing",), ("--cni-conf-dir=/etc/cni",), ("--cgroup-driver=x",), ("--stream-port=70000",), ("--socket=relative",):
-        r = called(*mistake)
+    for mistake in "word", "--nothing", "--cni-conf-dir=relative", "--cgroup-driver=x", "--stream-port=70000", "--socket=relative":
+        r = called("--dir=" + host.dir, "--socket=" + host.path("none.sock"), mistake)  # what is no mistake any more serves no other store
         equal(r.returncode, 2, "the status with %s" % mistake)
         true(r.stderr, "no message")
 
@@ -32,15 +32,14 @@ def options(host):
 @sentence("ENVIRONMENT", "ACNSPAWN_DIR, ACNSPAWN_CONFIG_DIR Defaults of the options of these names.")
 def it_serves_until_a_signal(host):
     for number in signal.SIGTERM, signal.SIGINT:
-        s = Service(host)
-        equal(os.stat(s.path).st_mode & 0o777, 0o600)
-        second = called("--socket=" + host.path("second.sock"), env={"ACNSPAWN_DIR": host.dir, "ACNSPAWN_CONFIG_DIR": s.config})
-        equal(second.returncode, 1)
-        contains(second.stderr, str(s.process.pid))
-        s.client().call("Version")
-        s.process.send_signal(number)
-        equal(s.process.wait(patience(30)), 0)
-        s.stop()
+        with Service(host) as s:
+            equal(os.stat(s.path).st_mode & 0o777, 0o600)
+            second = called("--socket=" + host.path("second.sock"), env={"ACNSPAWN_DIR": host.dir, "ACNSPAWN_CONFIG_DIR": s.config})
+            equal(second.returncode, 1)
+            contains(second.stderr, str(s.process.pid))
+            s.client().call("Version")
+            s.process.send_signal(number)
+            equal(s.process.wait(patience(30)), 0)
 
 
 @sentence("DESCRIPTION", "A sandbox is a pod that has no apps at first, and no journal; its containers are apps of this pod, which come and go.")
