@@ -111,7 +111,7 @@ def what_is_mounted_below(host):
         r = host.acnspawn("run", "--rm", *app(host, "a", script, "-v", top + ":/a:ro", "-v", top + ":/b:ro,read-only-below=false")).expect(0)
         equal(r.out, "/b/below\n")
     finally:
-        subprocess.run(["umount", os.path.join(top, "below")], check=True)
+        subprocess.run(["umount", "--lazy", os.path.join(top, "below")], check=True)
 
 
 @sentence("Options of prepare", "Show the apps and their images, the volumes, and the state that each isolator would have on this host, without "
