@@ -39,6 +39,18 @@ def lines(host, name, word):
     return host.acnspawn("logs", "--app=" + name, "box").expect(0).out.splitlines().count(word)
 
 
+def wait_lines(host, name, counts):
+    """The journal of a running pod has a line some time after it was written."""
+    shown = lambda: {word: lines(host, name, word) for word in counts}
+    wait_for(lambda: shown() == counts, lambda: "the lines %s of app %s: there are %s" % (counts, name, shown()))
+
+
+def start_signal(host):
+    """Its traps are set when this returns."""
+    host.acnspawn("start-app", "box", "signal").expect(0)
+    host.wait_up("signal", box(host))
+
+
 @sentence("stop", "Stops running pods: their apps are sent SIGTERM, and SIGKILL if they have not ended in time; their post-stop handlers run; then "
                   "the pod ends. Returns when all pods have ended.")
 def apps_have_time_to_end(host):
@@ -74,24 +86,22 @@ def signals_by_name_and_number(host):
         wait_for(lambda: lines(host, "signal", "got usr1") == n, "the signal " + word)
     host.acnspawn("kill", "-a", "signal", "box").expect(0)
     host.acnspawn("wait", "box", "signal").expect(3)
-    host.acnspawn("start-app", "box", "signal").expect(0)
-    wait_for(lambda: host.app_status("box", "signal")["state"] == "running", "the app")
+    start_signal(host)
 
 
 @sentence("start-app", "Starts apps of a running pod that have ended, or were not started yet, with a clean root and their event handlers.")
 @sentence("start-app", "One app that fails does not keep the others from their turn.")
 def apps_begin_anew(host):
     box(host)
-    equal((lines(host, "web", "pre-start"), lines(host, "web", "post-stop")), (1, 0))
+    wait_lines(host, "web", {"pre-start": 1, "post-stop": 0})
     host.acnspawn("stop-app", "box", "web").expect(0)
     contains(host.acnspawn("start-app", "box", "nothing", "web").expect(1).err, "has no app 'nothing'")
-    wait_for(lambda: lines(host, "web", "pre-start") == 2, "the handler of the second start")
     # post-stop finds what the app has left in its root, pre-start does not.
-    equal((lines(host, "web", "post-stop"), lines(host, "web", "/out/up")), (1, 1))
+    wait_lines(host, "web", {"pre-start": 2, "post-stop": 1, "/out/up": 1})
     host.acnspawn("add-app", "box", handled(host), "--name=later").expect(0)
     equal(host.app_status("box", "later")["state"], "waiting")
     host.acnspawn("start-app", "box", "later").expect(0)
-    equal(lines(host, "later", "pre-start"), 1)
+    wait_lines(host, "later", {"pre-start": 1})
 
 
 @sentence("start-app", "Returns when the apps are ready.")
@@ -123,7 +133,7 @@ def apps_are_stopped_in_order(host):
     equal([(host.app_status("box", name)["state"], host.app_status("box", name)["exitStatus"]) for name in ("signal", "batch")],
           [("ended", 7), ("ended", 4)])
     equal(host.state("box"), "running")
-    host.acnspawn("start-app", "box", "signal").expect(0)
+    start_signal(host)
 
 
 @sentence("wait", "Of an app that was ended by a signal that is 128 + its number; of one that could not be executed, 125 to 127.")
@@ -226,7 +236,7 @@ def downloads_on_a_full_disk(host):
         call("gc")
         equal([path for path in paths if os.path.exists(path)], [])
     finally:
-        subprocess.run(["umount", place], check=True)
+        subprocess.run(["umount", "--lazy", place], check=True)
 
 
 elsewhere(
