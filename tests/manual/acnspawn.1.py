@@ -139,10 +139,10 @@ def directories(host):
 def colours(host):
     pod(host)
     def coloured(terminal=True, **env):
-        words = [k + "=" + v for k, v in env.items()]
+        words = ["env", "-u", "NO_COLOR", "-u", "SYSTEMD_COLORS", *(k + "=" + v for k, v in env.items()), *host.argv("list")]
         if not terminal:
-            return "\x1b[" in subprocess.run(["env", *words, *host.argv("list")], capture_output=True, text=True, timeout=patience(60)).stdout
-        t = Terminal(host, argv=["env", *words, *host.argv("list")])
+            return "\x1b[" in subprocess.run(words, capture_output=True, text=True, timeout=patience(60)).stdout
+        t = Terminal(host, argv=words)
         equal(t.end(), 0)
         return b"\x1b[" in t.text
     equal((coloured(), coloured(NO_COLOR="1"), coloured(TERM="dumb"), coloured(SYSTEMD_COLORS="0"), coloured(SYSTEMD_COLORS="1", NO_COLOR="1")),
