@@ -9,7 +9,7 @@ PAGE = page("acnspawn-groups.7", "d71aed5ca5b5a7ec")
 
 @once
 def pod(host):
-    host.acnspawn("fetch", host.shell("touch /out/up; while ! test -e /out/end; do sleep 0.05; done", name="example.com/web")).expect(0)
+    host.acnspawn("fetch", host.shell("touch /out/up; exec sleep 1000", name="example.com/web")).expect(0)
     return host.detach("--exit-policy=never", "--name=shop", "--volume=data,kind=empty,nested=true", "example.com/web", "--name=web", "--mount=volume=data,target=/data")
 
 

@@ -6,8 +6,8 @@ from manual import *
 
 PAGE = page("acnspawn-stop.1", "d07c13269c82a8e8")
 
-POLITE = "trap 'echo got usr1' USR1; trap 'exit 3' TERM; trap 'exit 7' USR2; touch /out/up; while :; do sleep 0.02; done"
-STUBBORN = "trap '' TERM; touch /out/up; while :; do sleep 0.02; done"
+POLITE = "trap 'echo got usr1' USR1; trap 'exit 3' TERM; trap 'exit 7' USR2; touch /out/up; sleep 1000 & while :; do wait $!; done"
+STUBBORN = "trap '' TERM; touch /out/up; exec sleep 1000"
 
 
 def with_handlers(host, name):
@@ -68,8 +68,10 @@ def apps_have_time_to_end(host):
 @sentence("stop", "Kill the pod at once. Post-stop handlers do not run, and apps have no exit status of their own.")
 @sentence("stop", "0 is the same as --force.")
 def pods_are_killed(host):
-    for words in ["--force"], ["-f"], ["--timeout=0"], ["-t", "0"]:
-        uuid = host.detach(handled(host))
+    pods = [(words, host.prepare(handled(host))) for words in (["--force"], ["-f"], ["--timeout=0"], ["-t", "0"])]
+    for start in [host.start("run", "--detach", uuid) for _, uuid in pods]:
+        host.finish(start).expect(0)
+    for words, uuid in pods:
         host.wait_up("handled", uuid)
         r = host.acnspawn("stop", *words, uuid).expect(0)
         equal((r.out, r.err), ("", ""), "what %s says" % words)
@@ -121,7 +123,7 @@ def restarts_are_counted_anew(host):
         wait_for(given_up, "the limit of restarts")
         host.wait_at_rest("box")
         host.acnspawn(verb, "box", "crashing").expect(0)
-        wait_for(lambda: host.app_status("box", "crashing")["starts"] == 2 * n + 2, "restarts after " + verb)
+        wait_for(lambda: host.app_status("box", "crashing")["starts"] == 2 * n + 2, lambda: "restarts after %s, %d in all: %s" % (verb, 2 * n + 2, host.app_status("box", "crashing")))
 
 
 @sentence("stop-app", "they are sent SIGTERM, or their stop signal, and SIGKILL if they have not ended in time; their post-stop handlers run. "

@@ -106,6 +106,15 @@ def together(*apps):
     return [word for words in apps for word in ["---"] + words][1:]
 
 
+def output(r):
+    """What each app of a pod with several has written to standard output, in lines."""
+    found = {}
+    for line in r.out.splitlines():
+        name, _, text = line.partition(": ")
+        found.setdefault(name.strip(), []).append(text)
+    return found
+
+
 def end_pods(host):
     running = [os.path.basename(p) for p in host.pods() if "/running/" in p]
     if running:
