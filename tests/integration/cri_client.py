@@ -110,6 +110,8 @@ class Service:
         self.env = env or {}
         self.clients = []
         self.expected = []  # parts of warnings that the case expects
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(host.path("cri-errors"))  # of an earlier one of this Host
         self.start()
 
     def start(self):

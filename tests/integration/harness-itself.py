@@ -68,13 +68,57 @@ main()
 '''
 
 
+# What a program has whose cases share a Host.
+SHARED = r'''
+import sys
+sys.path.insert(0, sys.argv.pop() + "/../manual")
+from manual import *
+
+@once
+def place(host):
+    print("# " + host.tmp)
+    os.mkdir(host.path("place"))
+    raise OSError("why")
+
 @case
-def cases_that_leave_something_or_fail_are_reported(host):
+def asks_first(host):
+    place(host)
+
+@case
+def asks_again(host):
+    place(host)
+
+def breaks(host):
+    raise OSError("at the end")
+
+main(breaks)
+'''
+
+
+def run_cases(host, text):
     path = host.path("cases.py")
     with open(path, "w") as f:
-        f.write(CASES)
-    p = subprocess.run([sys.executable, path, os.path.dirname(os.path.abspath(__file__))], stdout=subprocess.PIPE,
-                       stderr=subprocess.PIPE, text=True, timeout=150)
+        f.write(text)
+    return subprocess.run([sys.executable, path, os.path.dirname(os.path.abspath(__file__))], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=150)
+
+
+@case
+def what_cases_share_may_fail(host):
+    """What they ask for fails for the same reason each time, and is cleaned up although its end fails, too."""
+    p = run_cases(host, SHARED)
+    equal(p.returncode, 1, "exit status (%s)" % p.stderr)
+    place, *lines = p.stdout.splitlines()
+    for line, (begin, words) in zip(lines, (("not ok asks_first", "OSError: why"), ("not ok asks_again", "place has failed before: OSError('why')"),
+                                            ("not ok nothing_is_left_behind", "OSError: at the end")), strict=True):
+        true(line.startswith(begin), line)
+        contains(line, words)
+    true(place.startswith("# ") and not os.path.exists(place[2:]), "%r is still there" % place)
+
+
+@case
+def cases_that_leave_something_or_fail_are_reported(host):
+    p = run_cases(host, CASES)
     for name in os.listdir("/run/acnspawn") if os.path.isdir("/run/acnspawn") else ():
         if UUID.fullmatch(name):
             os.unlink("/run/acnspawn/" + name)

@@ -1019,31 +1019,41 @@ def _one_line(text):
     return " ~ ".join(str(text).strip().splitlines())[:3000]
 
 
-def _run_case(function, shared=None):
-    """None: passed. Else ("not ok" or "skip", why). SHARED is the Host of all cases of the program, if they have one."""
-    host = shared or Host(function.__name__)
-    _running[:] = [host]
-    verdict = None
+def _verdict(function, host):
+    """None: passed. Else ("not ok" or "skip", why)."""
     timeout = int(patience(getattr(function, "timeout", CASE_TIMEOUT)))
     signal.alarm(timeout)
     try:
         function(host)
     except Skip as e:
-        verdict = ("skip", e)
+        return ("skip", e)
     except AssertionError as e:
         where = traceback.extract_tb(e.__traceback__)
         own = [f for f in where if f.filename == sys.argv[0] or f.filename.endswith(sys.argv[0])] or where
-        verdict = ("not ok", "line %d: %s" % (own[-1].lineno, e))
+        return ("not ok", "line %d: %s" % (own[-1].lineno, e))
     except CaseTimeout:
-        verdict = ("not ok", "took longer than %d s" % timeout)
+        return ("not ok", "took longer than %d s" % timeout)
     except Exception:
-        verdict = ("not ok", traceback.format_exc())
+        return ("not ok", traceback.format_exc())
     finally:
         signal.alarm(0)
-    left = None if shared else host.close()
+    return None
+
+
+def _closed(host, verdict):
+    """The verdict with what is left behind."""
+    left = host.close()
     if left and (verdict is None or verdict[0] == "skip"):
-        verdict = ("not ok", "left behind: " + "; ".join(left))
+        return ("not ok", "left behind: " + "; ".join(left))
     return verdict
+
+
+def _run_case(function, shared=None):
+    """A verdict. SHARED is the Host of all cases of the program, if they have one."""
+    host = shared or Host(function.__name__)
+    _running[:] = [host]
+    verdict = _verdict(function, host)
+    return verdict if shared else _closed(host, verdict)
 
 
 def with_timeout(seconds):
@@ -1067,17 +1077,6 @@ def need_root_and_nspawn():
 
 
 CLOSING = "nothing_is_left_behind"
-
-
-def _close_shared(host, end):
-    """What the cases have shared is a last case: a verdict as that of _run_case()."""
-    verdict = None
-    try:
-        end(host)
-    except AssertionError as e:
-        verdict = ("not ok", e)
-    left = host.close()
-    return verdict or (left and ("not ok", "left behind: " + "; ".join(left))) or None
 
 
 def _print(name, verdict):
@@ -1112,7 +1111,7 @@ def main(shared=None):
         _print(function.__name__, verdict)
         failed = failed or verdict is not None and verdict[0] == "not ok"
     if shared:
-        verdict = _close_shared(common, shared)
+        verdict = _closed(common, _verdict(shared, common))  # what the cases have shared is a last case
         _print(CLOSING, verdict)
         failed = failed or verdict is not None
     sys.exit(1 if failed else 0)

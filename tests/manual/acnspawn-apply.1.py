@@ -6,7 +6,7 @@ from manual import *
 
 PAGE = page("acnspawn-apply.1", "3b771fd79d966cec")
 
-STAY = "trap 'exit 0' TERM; touch /out/up; while :; do sleep 0.05; done"
+STAY = "trap 'exit 0' TERM; touch /out/up; sleep 1000 & while :; do wait $!; done"
 
 
 @once

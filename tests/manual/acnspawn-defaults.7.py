@@ -82,9 +82,9 @@ elsewhere(
     ("SYSTEM CALLS", "On x86-64 programs of 32 bits can be executed. They are filtered in the same way.", "system-calls/programs_of_32_bits"),
     ("SYSTEM CALLS", "creating sockets with it fails with ENOSYS.", "system-calls/sockets_of_32_bit_programs_by_name"),
     ("SYSTEM CALLS", "Additional capabilities of an app also allow the calls that require them:", "system-calls/capability_opens_its_calls"),
-    ("PROCESSES AND THREADS", "An image that requests more than 2048 has to be granted that (--grant=tasks-max).", "privileges/all_of_it_is_refused_at_once"),
+    ("PROCESSES AND THREADS", "An image that requests more than 2048 has to be granted that (--grant=tasks-max).", "isolators/an_image_does_not_lift_its_limit_of_processes"),
     ("PROCESSES AND THREADS", "then the kernel counts processes per user of the pod, in all of its apps, so that a fork bomb is confined to its pod,",
-     "isolators/fork_bomb_does_not_take_the_neighbour_down"),
+     "isolators/fork_bomb_without_a_controller"),
     ("APPARMOR", "Apps without an explicit profile run in the profile acnspawn-app, or acnspawn-app-mounts if they may mount.", "vm/apparmor/apps_have_a_profile_by_default"),
 )
 

@@ -76,7 +76,7 @@ def what_is_removed(host):
 elsewhere(
     ("df", "If it cannot be found out what declared pods and units of the host need, a warning says so, and what they may need is not counted as reclaimable.",
      "prune/the_image_of_a_pod_that_cannot_be_read_stays"),
-    ("df", "The files of OCI images, of which several can have the same layers.", "prune/what_is_used_and_by_what"),
+    ("df", "The files of OCI images, of which several can have the same layers.", "oci/layers_are_shared_and_go_with_the_last_image"),
     ("df", "Downloads that were interrupted and can be continued, and images that were unpacked in part.", "prune/pruning_frees_what_df_says"),
     ("prune", "with images, images that neither a pod, prepared, running or declared (acnspawn.pod(5)), nor another image needs, with their layers and rendered trees;",
      "prune/images_of_declared_pods_stay"),

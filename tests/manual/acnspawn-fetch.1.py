@@ -19,7 +19,8 @@ def ids_in_their_order(host):
     first, second = (host.acnspawn("fetch", i).expect(0).out for i in (one, two))
     equal(host.acnspawn("fetch", two, one).expect(0).out, second + first)
     top = host.image(name="example.com/top", base=False, dependencies=[{"imageName": "example.invalid/missing"}])
-    err = host.acnspawn("fetch", top, host.path("nothing.aci"), host.image(name="example.com/three", base=False)).expect(1).err
+    refused = {**os.environ, "https_proxy": "http://127.0.0.1:1"}  # no name is resolved
+    err = host.acnspawn("fetch", top, host.path("nothing.aci"), host.image(name="example.com/three", base=False), env=refused).expect(1).err
     contains(err, "example.invalid/missing")
     contains(err, "nothing.aci")
     true("example.com/three" in names(host), "images: %s" % names(host))

@@ -9,7 +9,7 @@ PAGE = page("acnspawn-groups.7", "d71aed5ca5b5a7ec")
 
 @once
 def pod(host):
-    host.acnspawn("fetch", host.shell("touch /out/up; while ! test -e /out/end; do sleep 0.05; done", name="example.com/web")).expect(0)
+    host.acnspawn("fetch", host.shell("touch /out/up; exec sleep 1000", name="example.com/web")).expect(0)
     return host.detach("--exit-policy=never", "--name=shop", "--volume=data,kind=empty,nested=true", "example.com/web", "--name=web", "--mount=volume=data,target=/data")
 
 
@@ -57,7 +57,7 @@ def volumes_and_roots(host):
     host.acnspawn("fetch", host.shell("cat /data/file", name="example.com/backup")).expect(0)
     call(host, "launch", "shop", "--parent=web", "example.com/backup", "--name=backup")
     call(host, "wait", "shop", "web/backup")
-    equal(call(host, "logs", "--app=web/backup", "shop").out, "shared\n")
+    wait_for(lambda: call(host, "logs", "--app=web/backup", "shop").out == "shared\n", "the line in the journal")
     call(host, "rm-app", "shop", "web/backup")
     call(host, "launch", "shop", "--parent=web", "@parent", "--name=looks", "--exec=/bin/sh", "--", "-c", "touch /x || exit 3")
     call(host, "wait", "shop", "web/looks", rc=3)

@@ -143,8 +143,8 @@ elsewhere(
     ("THE JOURNAL OF THE HOST", "ACNSPAWN_POD= The name of the pod, or its UUID if it has no name. ACNSPAWN_UUID=, ACNSPAWN_NAME= The UUID of the "
                                 "pod, and its name if it has one. ACNSPAWN_APP=, ACNSPAWN_IMAGE= The app, and the name of its image. "
                                 "ACNSPAWN_STREAM= stdout or stderr.", "unit/host-journal/a_record_for_each_line"),
-    ("THE JOURNAL OF THE HOST", "Only of lines that did not end with a newline: eof, or line-max if the line continues in the next record.",
-     "unit/host-journal/long_lines_are_cut"),
+    ("THE JOURNAL OF THE HOST", "Only of lines that did not end with a newline: eof,", "unit/host-journal/a_record_for_each_line"),
+    ("THE JOURNAL OF THE HOST", "line-max if the line continues in the next record.", "unit/host-journal/long_lines_are_cut"),
     ("THE JOURNAL OF THE HOST", 'Only of lines that began with a level: the characters "<N>" that set the priority; they are not part of the message.',
      "unit/host-journal/a_level_is_at_the_beginning_of_a_line_alone"),
     ("THE JOURNAL OF THE HOST", "Between them are messages of acnspawn about the pod and its apps: that they have started or ended, and that an app "

@@ -69,21 +69,19 @@ def configurations(host):
                    "root, with a warning when the pod is prepared.")
 def names_in_a_pod(host):
     script = "cat /etc/hostname; grep 127 /etc/hosts; cat /etc/resolv.conf 2>/dev/null || echo none; echo mine >/etc/hostname"
-    r = host.acnspawn("run", "--rm", "--hostname=box", *app(host, "a", script)).expect(0)
-    lines = [line.split() for line in r.out.splitlines()]
+    own = [host.image(name="example.com/own", files={"etc/hostname": "own\n"}), "--name=own", "--exec=/bin/cat", "--", "/etc/hostname"]
+    r = host.acnspawn("run", "--rm", "--exit-policy=all", "--hostname=box", *together(app(host, "a", script), own)).expect(0)
+    lines = [line.split() for line in output(r)["a"]]
     equal((lines[0], ["127.0.1.1", "box"] in [line[:2] for line in lines], lines[-1]), (["box"], True, ["none"]))
-    r = host.acnspawn("run", "--rm", "--dns=192.0.2.53", "--dns-search=example.org", "--dns-option=ndots:3", "--hosts-entry=192.0.2.9=nine,neuf",
-                      *app(host, "a", "cat /etc/resolv.conf; grep nine /etc/hosts")).expect(0)
-    equal([line.split() for line in r.out.splitlines() if not line.startswith("#")],
+    equal(output(r)["own"], ["box"])
+    contains(r.err, "/etc/hostname")
+    r = host.acnspawn("run", "--rm", "--exit-policy=all", "--dns=192.0.2.53", "--dns-search=example.org", "--dns-option=ndots:3", "--hosts-entry=192.0.2.9=nine,neuf",
+                      *together(app(host, "a", "cat /etc/resolv.conf; grep nine /etc/hosts"), own)).expect(0)
+    equal([line.split() for line in output(r)["a"] if not line.startswith("#")],
           [["search", "example.org"], ["nameserver", "192.0.2.53"], ["options", "ndots:3"], ["192.0.2.9", "nine", "neuf"]])
+    equal(output(r)["own"], ["own"])
     if os.path.exists("/etc/resolv.conf"):
         equal(host.acnspawn("run", "--rm", "--net=host", *app(host, "a", "cat /etc/resolv.conf")).expect(0).out, read_text("/etc/resolv.conf"))
-    own = host.image(name="example.com/own", files={"etc/hostname": "own\n"})
-    words = "--exec=/bin/cat", "--", "/etc/hostname"
-    equal(host.acnspawn("run", "--rm", own, *words).expect(0).out, "own\n")
-    r = host.acnspawn("run", "--rm", "--hostname=box", own, *words).expect(0)
-    equal(r.out, "box\n")
-    contains(r.err, "/etc/hostname")
 
 
 @sentence("PORTS", "With --net=none no port of the host can be forwarded, and a pod that exposes one is refused when it is prepared")
@@ -105,8 +103,9 @@ elsewhere(
     ("Configuration", "Plugins are searched in the directories of the variable CNI_PATH", "network/a_plugin_of_the_users_own"),
     ("Configuration", "They are executed directly, as root of the host, with the variables of the specification and a fixed PATH.",
      "network/a_plugin_of_the_users_own"),
-    ("Configuration", "A plugin that prints more than a mebibyte or takes longer than a minute is killed",
+    ("Configuration", "A plugin that prints more than a mebibyte",
      "network/plugins_that_misbehave_are_named_and_leave_nothing"),
+    ("Configuration", "there is a message about the wait.", "unit/network/a_plugin_that_takes_long"),
     ("Configuration", "What other networks keep on disk is released when a pod is removed that had ended with the host",
      "network/networks_of_an_earlier_boot"),
     ("Configuration", "acnspawn removes such files of a network, under the lock of the plugin, whenever one of its pods ends or is removed.",

@@ -114,10 +114,11 @@ def annotations_of_an_image(host):
 @sentence("Of an app", "Whether the app has the variable HOSTNAME, unless its environment sets it. Apps of OCI images have it, and all apps of a "
                        "pod with --metadata=no.")
 def the_variable_hostname(host):
-    for words, more, shown in ([], [], ""), (["--metadata=no"], [], "box"), ([], ["--annotation=acnspawn/hostname-variable=true"], "box"), \
-            (["--metadata=no"], ["--environment=HOSTNAME=own"], "own"):
-        r = host.acnspawn("run", "--rm", "--hostname=box", *words, base(host), *more, "--exec=/bin/sh", "--", "-c", "env | grep ^HOSTNAME= || echo none").expect(0)
-        equal(r.out, "HOSTNAME=%s\n" % shown if shown else "none\n", "with %s" % (words + more))
+    for words, more, shown in ([], ["--annotation=acnspawn/hostname-variable=true"], ["none", "HOSTNAME=box"]), \
+            (["--metadata=no"], ["--environment=HOSTNAME=own"], ["HOSTNAME=box", "HOSTNAME=own"]):
+        script = "env | grep ^HOSTNAME= || echo none"
+        r = host.acnspawn("run", "--rm", "--hostname=box", "--exit-policy=all", *words, *together(app(host, "a", script), app(host, "b", script, *more))).expect(0)
+        equal(output(r), {"a": shown[:1], "b": shown[1:]}, "with %s" % words)
 
 
 @sentence("Users", "The range of user and group IDs of a pod is unique on a host, also with several stores (--dir=). Each range that a pod has is a "

@@ -111,7 +111,7 @@ def what_is_mounted_below(host):
         r = host.acnspawn("run", "--rm", *app(host, "a", script, "-v", top + ":/a:ro", "-v", top + ":/b:ro,read-only-below=false")).expect(0)
         equal(r.out, "/b/below\n")
     finally:
-        subprocess.run(["umount", os.path.join(top, "below")], check=True)
+        subprocess.run(["umount", "--lazy", os.path.join(top, "below")], check=True)
 
 
 @sentence("Options of prepare", "Show the apps and their images, the volumes, and the state that each isolator would have on this host, without "
@@ -206,7 +206,7 @@ def apps_beside_each_other(host):
         [base(host), "--name=bad", "--exec=/no/such"], app(host, "good", "exec sleep 1000", "--after=bad"),
         app(host, "checked", "exec sleep 1000", '--health-cmd=["/bin/test", "-e", "/bin/sh"]'),
         app(host, "ill", "exec sleep 1000", "--health-cmd=test -e /no/such || exit 3", "--health-interval=100ms", "--health-retries=1000"),
-        app(host, "stubborn", "trap '' TERM; touch /out/up; while :; do sleep 0.02; done", "--stop-timeout=200ms")))
+        app(host, "stubborn", "trap '' TERM; touch /out/up; exec sleep 1000", "--stop-timeout=200ms")))
     p = host.start("run", uuid)
     shown = lambda name: host.app_status(uuid, name)
     wait_for(lambda: shown("good")["state"] == "running", "the app that does not wait any longer")

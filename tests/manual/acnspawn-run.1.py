@@ -41,7 +41,7 @@ def output_input_and_signals(host):
                                                            app(host, "three", "echo third", "--stdin")), input=b"words\n").expect(4)
     lines = [line.split() for line in r.out.splitlines()]
     equal(sorted((line[0].rstrip(":"), line[-1]) for line in lines), [("one", "first"), ("three", "third"), ("two", "words")])
-    p = host.start("run", "--name=hung-up", *app(host, "a", "trap 'echo in order; exit 5' TERM; touch /out/up; while :; do sleep 0.02; done"))
+    p = host.start("run", "--name=hung-up", *app(host, "a", "trap 'echo in order; exit 5' TERM; touch /out/up; sleep 1000 & while :; do wait $!; done"))
     host.wait_named("hung-up")
     host.wait_up("a", host.status("hung-up")["uuid"])
     p.send_signal(signal.SIGHUP)

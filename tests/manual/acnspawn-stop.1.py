@@ -6,8 +6,8 @@ from manual import *
 
 PAGE = page("acnspawn-stop.1", "d07c13269c82a8e8")
 
-POLITE = "trap 'echo got usr1' USR1; trap 'exit 3' TERM; trap 'exit 7' USR2; touch /out/up; while :; do sleep 0.02; done"
-STUBBORN = "trap '' TERM; touch /out/up; while :; do sleep 0.02; done"
+POLITE = "trap 'echo got usr1' USR1; trap 'exit 3' TERM; trap 'exit 7' USR2; touch /out/up; sleep 1000 & while :; do wait $!; done"
+STUBBORN = "trap '' TERM; touch /out/up; exec sleep 1000"
 
 
 def with_handlers(host, name):
@@ -39,6 +39,18 @@ def lines(host, name, word):
     return host.acnspawn("logs", "--app=" + name, "box").expect(0).out.splitlines().count(word)
 
 
+def wait_lines(host, name, counts):
+    """The journal of a running pod has a line some time after it was written."""
+    shown = lambda: {word: lines(host, name, word) for word in counts}
+    wait_for(lambda: shown() == counts, lambda: "the lines %s of app %s: there are %s" % (counts, name, shown()))
+
+
+def start_signal(host):
+    """Its traps are set when this returns."""
+    host.acnspawn("start-app", "box", "signal").expect(0)
+    host.wait_up("signal", box(host))
+
+
 @sentence("stop", "Stops running pods: their apps are sent SIGTERM, and SIGKILL if they have not ended in time; their post-stop handlers run; then "
                   "the pod ends. Returns when all pods have ended.")
 def apps_have_time_to_end(host):
@@ -56,8 +68,10 @@ def apps_have_time_to_end(host):
 @sentence("stop", "Kill the pod at once. Post-stop handlers do not run, and apps have no exit status of their own.")
 @sentence("stop", "0 is the same as --force.")
 def pods_are_killed(host):
-    for words in ["--force"], ["-f"], ["--timeout=0"], ["-t", "0"]:
-        uuid = host.detach(handled(host))
+    pods = [(words, host.prepare(handled(host))) for words in (["--force"], ["-f"], ["--timeout=0"], ["-t", "0"])]
+    for start in [host.start("run", "--detach", uuid) for _, uuid in pods]:
+        host.finish(start).expect(0)
+    for words, uuid in pods:
         host.wait_up("handled", uuid)
         r = host.acnspawn("stop", *words, uuid).expect(0)
         equal((r.out, r.err), ("", ""), "what %s says" % words)
@@ -74,24 +88,22 @@ def signals_by_name_and_number(host):
         wait_for(lambda: lines(host, "signal", "got usr1") == n, "the signal " + word)
     host.acnspawn("kill", "-a", "signal", "box").expect(0)
     host.acnspawn("wait", "box", "signal").expect(3)
-    host.acnspawn("start-app", "box", "signal").expect(0)
-    wait_for(lambda: host.app_status("box", "signal")["state"] == "running", "the app")
+    start_signal(host)
 
 
 @sentence("start-app", "Starts apps of a running pod that have ended, or were not started yet, with a clean root and their event handlers.")
 @sentence("start-app", "One app that fails does not keep the others from their turn.")
 def apps_begin_anew(host):
     box(host)
-    equal((lines(host, "web", "pre-start"), lines(host, "web", "post-stop")), (1, 0))
+    wait_lines(host, "web", {"pre-start": 1, "post-stop": 0})
     host.acnspawn("stop-app", "box", "web").expect(0)
     contains(host.acnspawn("start-app", "box", "nothing", "web").expect(1).err, "has no app 'nothing'")
-    wait_for(lambda: lines(host, "web", "pre-start") == 2, "the handler of the second start")
     # post-stop finds what the app has left in its root, pre-start does not.
-    equal((lines(host, "web", "post-stop"), lines(host, "web", "/out/up")), (1, 1))
+    wait_lines(host, "web", {"pre-start": 2, "post-stop": 1, "/out/up": 1})
     host.acnspawn("add-app", "box", handled(host), "--name=later").expect(0)
     equal(host.app_status("box", "later")["state"], "waiting")
     host.acnspawn("start-app", "box", "later").expect(0)
-    equal(lines(host, "later", "pre-start"), 1)
+    wait_lines(host, "later", {"pre-start": 1})
 
 
 @sentence("start-app", "Returns when the apps are ready.")
@@ -109,9 +121,9 @@ def restarts_are_counted_anew(host):
     given_up = lambda: host.app_status("box", "crashing")["startsInRow"] == 2 and host.app_status("box", "crashing")["state"] == "ended"
     for n, verb in enumerate(("start-app", "restart-app"), 1):
         wait_for(given_up, "the limit of restarts")
-        host.wait_at_rest("box")
+        host.acnspawn("wait", "box", "crashing").expect(5)  # systemd has given it up as well
         host.acnspawn(verb, "box", "crashing").expect(0)
-        wait_for(lambda: host.app_status("box", "crashing")["starts"] == 2 * n + 2, "restarts after " + verb)
+        wait_for(lambda: host.app_status("box", "crashing")["starts"] == 2 * n + 2, lambda: "restarts after %s, %d in all: %s" % (verb, 2 * n + 2, host.app_status("box", "crashing")))
 
 
 @sentence("stop-app", "they are sent SIGTERM, or their stop signal, and SIGKILL if they have not ended in time; their post-stop handlers run. "
@@ -123,7 +135,7 @@ def apps_are_stopped_in_order(host):
     equal([(host.app_status("box", name)["state"], host.app_status("box", name)["exitStatus"]) for name in ("signal", "batch")],
           [("ended", 7), ("ended", 4)])
     equal(host.state("box"), "running")
-    host.acnspawn("start-app", "box", "signal").expect(0)
+    start_signal(host)
 
 
 @sentence("wait", "Of an app that was ended by a signal that is 128 + its number; of one that could not be executed, 125 to 127.")
@@ -226,7 +238,7 @@ def downloads_on_a_full_disk(host):
         call("gc")
         equal([path for path in paths if os.path.exists(path)], [])
     finally:
-        subprocess.run(["umount", place], check=True)
+        subprocess.run(["umount", "--lazy", place], check=True)
 
 
 elsewhere(

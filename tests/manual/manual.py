@@ -69,8 +69,24 @@ def elsewhere(*rows):
 
 
 def once(function):
-    """What it returns for a host is made when a case asks for it first."""
-    return functools.lru_cache(None)(function)
+    """What it returns for a host is made when a case asks for it first. It is not made a second time: if it fails, each case that asks for it
+    fails for the same reason."""
+    kept, failed = [], []
+
+    @functools.wraps(function)
+    def made(host):
+        if failed:
+            fail("%s has failed before: %s" % (function.__name__, failed[0]))
+        if not kept:
+            try:
+                kept.append(function(host))
+            except Skip:
+                raise
+            except BaseException as e:  # with CaseTimeout
+                failed.append(str(e) if isinstance(e, AssertionError) else repr(e))
+                raise
+        return kept[0]
+    return made
 
 
 @once
@@ -88,6 +104,15 @@ def app(host, name, script, *options):
 def together(*apps):
     """The words for several apps."""
     return [word for words in apps for word in ["---"] + words][1:]
+
+
+def output(r):
+    """What each app of a pod with several has written to standard output, in lines."""
+    found = {}
+    for line in r.out.splitlines():
+        name, _, text = line.partition(": ")
+        found.setdefault(name.strip(), []).append(text)
+    return found
 
 
 def end_pods(host):

@@ -39,12 +39,17 @@ def mistakes(name):
 
 
 def each_file_is_run():
-    """By tests/manual/meson.build, and is that of a page."""
+    """By tests/manual/meson.build, if it has cases, and is that of a page."""
     with open(os.path.join(pages.HERE, "meson.build")) as f:
-        listed = set(re.findall(r"^ +'((?:acnspawn|README)[^']*)',$", f.read(), re.M))
+        lists = {name: set(re.findall(r"'(.*)',$", words, re.M)) for name, words in re.findall(r"^(\w+) = \[$(.*?)^\]$", f.read(), re.M | re.S)}
+    listed = lists["manual_tests"] | lists["manual_without_cases"]
     files = {f[:-len(pages.SUFFIX)] for f in os.listdir(pages.HERE) if f.startswith(("acnspawn", "README")) and f.endswith(pages.SUFFIX)}
     for name in sorted(files ^ listed):
         yield "%s.py is %s in tests/manual, and %s in its meson.build" % (name, "there" if name in files else "not there", "is" if name in listed else "is not")
+    for name in sorted(files & listed):
+        expected = "manual_tests" if pages.File(name).sentences else "manual_without_cases"
+        if name not in lists[expected]:
+            yield "%s.py has to be in %s of tests/manual/meson.build" % (name, expected)
     for name in sorted(files - set(pages.names())):
         yield "tests/manual/%s.py is for a page that is not there" % name
 
