@@ -383,6 +383,34 @@ def a_new_volume_is_also_for_mount_points_of_its_name(host):
     host.acnspawn("volume", "rm", "ve").expect(0)
 
 
+@case
+def a_volume_whose_name_begins_with_that_of_an_app_stays_in_the_definition(host):
+    """One that is made for the mount point of an app is not there: it is made again, also for the others that have it."""
+    s = Service(host)
+    one = image(host, "one")
+    point = lambda name: host.shell(STAY, name="example.com/" + name, app={"mountPoints": [{"name": name, "path": "/e"}]})
+    declared, made, shared = point("db-data"), point("data"), point("web-data")
+    others = [("web", made), ("look", shared)]
+    volume = "Volume=db-data,kind=named,source=v"
+    s.start(("a", one), *others)
+    s.declare(("a", one), *others, ("db", declared), pod=volume)
+    equal(s.apply()[0], [("db", "add", None, "done")])
+    s.declare(("a", one), *others, ("db", declared, "Environment=A=b"), pod=volume)
+    equal(s.apply()[0], [("db", "replace", "environment", "done")])
+    volumes = lambda: sorted(v["name"] for v in host.status("p")["volumes"])
+    equal(volumes(), ["db-data", "web-data"])
+    definition = host.acnspawn("pod", "create", "p", "--from=p", "--output=-").expect(0).out
+    contains(definition, volume)
+    lacks(definition, "web-data,")
+    s.acnspawn("stop", "p").expect(0)
+    contains(host.acnspawn("run", "--detach", "p").expect(0).err, "App web: its mount point 'data' (/e) gets an empty volume")
+    equal(volumes(), ["db-data", "web-data"])
+    host.acnspawn("stop", "p").expect(0)
+    for pod in host.pods():
+        host.acnspawn("rm", os.path.basename(pod)).expect(0)
+    host.acnspawn("volume", "rm", "v").expect(0)
+
+
 SECRETS = "for n in $(ls /dev/credentials 2>/dev/null); do echo $n=$(cat /dev/credentials/$n); done; " + STAY
 
 
