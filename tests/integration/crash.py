@@ -251,7 +251,7 @@ def what_cannot_be_recorded_is_read_from_the_supervisor(host):
                 contains(host.finish(wait).expect(1).err, "The supervisor of pod p does not respond")
             equal(host.acnspawn("wait", "p", "one").rc, 7)
             host.acnspawn("start-app", "p", "one").expect(0)
-            equal(exits(host, "p")["one"], ("running", None))
+            wait_for(lambda: exits(host, "p")["one"] == ("running", None), "the state of app one")
             host.acnspawn("stop-app", "p", "two").expect(0)
             equal(exits(host, "p"), {"one": ("running", None), "two": ("ended", 3)})
         record = os.path.join(host.one_pod(), "status", "two")
