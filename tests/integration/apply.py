@@ -204,6 +204,37 @@ def what_takes_effect_at_the_next_start_is_said(host):
 # --- What goes wrong --------------------------------------------------------------------------------------------------------
 
 @case
+def a_replacement_that_cannot_be_recorded_is_shown_as_long_as_it_goes_on(host):
+    s = Service(host)
+    uuid = s.start(("web", image(host, "one")))
+    record = os.path.join(host.pod_dir(uuid), "status", "web.replacement")
+    shown = lambda: host.app_status("p", "web")["newImageName"]
+    os.mkdir(host.path("signals"))
+    os.chmod(host.path("signals"), 0o777)
+    late = image(host, "late", "until [ -e /signals/go ]; do sleep 0.05; done; touch /up; " + STAY)
+    s.declare(("web", late, "Volume=%s:/signals" % host.path("signals"), "HealthCmd=test -e /up", "HealthInterval=100ms", "HealthStartPeriod=1h"))
+    os.mkdir(record)
+    p = host.start("apply", "p", env=s.env)
+    wait_for(lambda: shown(), "the replacement")
+    os.rmdir(record)
+    wait_for(lambda: os.path.isfile(record), "the record on disk")
+    true(shown(), "the replacement is shown")
+    os.rename(record, record + ".kept")
+    os.mkdir(record)
+    open(host.path("signals", "go"), "w").close()
+    host.finish(p).expect(0)
+    equal(shown(), None)
+    supervisor = host.supervisor(uuid)
+    os.kill(supervisor, signal.SIGSTOP)
+    os.rmdir(record)
+    os.rename(record + ".kept", record)
+    os.kill(supervisor, signal.SIGCONT)
+    wait_for(lambda: not os.path.exists(record), "the end of the record")
+    equal(shown(), None)
+    s.acnspawn("stop", "p").expect(0)
+
+
+@case
 def mounts_are_changed_with_the_app(host):
     """A mount that is the same has the same volume; what others have is added, moved, and removed."""
     s = Service(host)
