@@ -375,6 +375,7 @@ void app_status_remove(int status_dir_fd, const char *app)
 {
         (void) unlinkat(status_dir_fd, app, 0);
         health_status_remove(status_dir_fd, app);
+        (void) replacement_status_write(status_dir_fd, app, NULL);
 }
 
 static int replacement_name(const char *app, char **ret)

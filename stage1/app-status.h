@@ -95,8 +95,9 @@ int app_status_write(int status_dir_fd, const char *app, const AppStatus *s);
  * removed. */
 #define STATUS_RESERVE ".reserve" /* the name of a file of status/, which no app can have */
 int app_status_reserve(int status_dir_fd, const char *app, bool has_health);
-/* Removes them, or that of its health check alone. */
+/* Removes them, and that of a replacement. */
 void app_status_remove(int status_dir_fd, const char *app);
+/* Of its health check alone. */
 void health_status_remove(int status_dir_fd, const char *app);
 
 /* Result of an app's health check, with a record of its own beside the app's. */

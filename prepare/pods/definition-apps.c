@@ -380,17 +380,54 @@ static int add_missing_volume(const Pod *p, const char *name, PodRequest *q)
         return r < 0 ? r : copy_string(pair_list_get(&p->manifest->annotations, key), &to->settings);
 }
 
-/* Of the mounts of an app that are not defined, those of mount points of the image at a volume of the same name; the others have volumes
- * of the app, which are made again. */
-static bool is_at_mount_point(const PodApp *app, const Mount *m)
+static bool is_point(const App *app, const char *name, const char *path)
+{
+        for (size_t i = 0; i < app->n_mount_points; i++)
+                if (streq(app->mount_points[i].name, name) && streq(app->mount_points[i].path, path))
+                        return true;
+        return false;
+}
+
+/* "APP-POINT", or "APP-POINT-N": as make_implicit_volume() does. */
+static bool is_made_at(const PodApp *app, const Mount *m)
 {
         const char *rest = startswith(m->volume, app->name);
 
-        for (size_t i = 0; (!rest || *rest != '-') && i < app->app->n_mount_points; i++)
-                if (streq(app->app->mount_points[i].name, m->volume) &&
-                    streq(app->app->mount_points[i].path, m->path))
+        for (size_t i = 0; rest && *rest == '-' && i < app->app->n_mount_points; i++) {
+                const char *end = startswith(rest + 1, app->app->mount_points[i].name);
+
+                if (end && (*end == 0 || *end == '-') && streq(app->app->mount_points[i].path, m->path))
                         return true;
+        }
         return false;
+}
+
+/* Whether the volume was made for a mount point of an app, and is made again with the app. */
+static bool is_made(const Pod *p, const Volume *v)
+{
+        _cleanup_free_ char *key = NULL;
+
+        if (v->kind != VOLUME_EMPTY || xasprintf(&key, VOLUME_SETTINGS_PREFIX "%s", v->name) < 0 ||
+            pair_list_get(&p->manifest->annotations, key))
+                return false;
+        for (size_t i = 0; i < p->manifest->n_apps; i++) {
+                const PodApp *app = p->manifest->apps[i];
+
+                for (size_t k = 0; app->app && !nested_is_name(app->name) && k < app->n_mounts; k++)
+                        if (streq(app->mounts[k].volume, v->name) && is_made_at(app, &app->mounts[k]))
+                                return true;
+        }
+        return false;
+}
+
+/* Of the mounts of an app that are not defined, those of mount points of the image at a volume of the pod of the same name. */
+static bool is_at_mount_point(const Pod *p, const PodApp *app, const Mount *m)
+{
+        const Volume *v = is_point(app->app, m->volume, m->path)
+                                          ? pod_manifest_find_volume(p->manifest, m->volume)
+                                          : NULL;
+
+        return v && !is_made(p, v);
 }
 
 /* A volume that came with one app is in the definition of that app, and not in those of others that mount it: they need it also when that
@@ -408,7 +445,7 @@ static int add_missing_volumes(const Pod *p, PodDefinition *d)
                 const PodApp *app = p->manifest->apps[i];
 
                 for (size_t k = 0; r >= 0 && !nested_is_name(app->name) && k < app->n_mounts; k++)
-                        if (app->app && is_at_mount_point(app, &app->mounts[k]))
+                        if (app->app && is_at_mount_point(p, app, &app->mounts[k]))
                                 r = add_missing_volume(p, app->mounts[k].volume, q);
         }
         return r;

@@ -499,7 +499,9 @@ int context_verify_declared_images(Context *c, Declared *d, PodArguments *a, Run
 
         if (r < 0)
                 r = add_failure(c, d, NULL, r);
-        if (r >= 0 && a->manifest_file && !d->has_errors)
+        const bool is_known =
+                        !d->has_errors; /* what is declared; what is found below is wrong with the images */
+        if (r >= 0 && a->manifest_file && is_known)
                 r = check_manifest(c, d, a);
         for (size_t i = 0; r >= 0 && i < a->request.n_apps && i < d->n_apps; i++) {
                 const AppOverrides *o = &a->request.apps[i];
@@ -510,7 +512,7 @@ int context_verify_declared_images(Context *c, Declared *d, PodArguments *a, Run
                 if (k == -ENOMEM)
                         return error_oom(&c->error);
                 all = all && k > 0;
-                r = o->reference && !d->has_errors ? check_policy(c, d, i, o) : 0;
+                r = o->reference && is_known ? check_policy(c, d, i, o) : 0;
         }
         if (r >= 0 && all && c->store && !d->has_errors)
                 r = try_to_prepare(c, d, a);

@@ -5,8 +5,8 @@
 
 #include "stage0/host/host.h"
 
-/* For the supervisor: makes the directory for them, with what is on disk of replacements that are under way. */
-int spare_records_new(const Pod *p, int status_fd, int *ret_fd);
+/* For the supervisor: makes the directory for them. */
+int spare_records_new(const Pod *p, int *ret_fd);
 /* For the supervisor: from now on readers take the records of SPARE_FD instead of those of STATUS_FD, its descriptor of status/;
  * -EBADF: there are none, and those on disk are old. */
 int spare_records_show(int status_fd, int spare_fd);

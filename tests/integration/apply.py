@@ -204,6 +204,37 @@ def what_takes_effect_at_the_next_start_is_said(host):
 # --- What goes wrong --------------------------------------------------------------------------------------------------------
 
 @case
+def a_replacement_that_cannot_be_recorded_is_shown_as_long_as_it_goes_on(host):
+    s = Service(host)
+    uuid = s.start(("web", image(host, "one")))
+    record = os.path.join(host.pod_dir(uuid), "status", "web.replacement")
+    shown = lambda: host.app_status("p", "web")["newImageName"]
+    os.mkdir(host.path("signals"))
+    os.chmod(host.path("signals"), 0o777)
+    late = image(host, "late", "until [ -e /signals/go ]; do sleep 0.05; done; touch /up; " + STAY)
+    s.declare(("web", late, "Volume=%s:/signals" % host.path("signals"), "HealthCmd=test -e /up", "HealthInterval=100ms", "HealthStartPeriod=1h"))
+    os.mkdir(record)
+    p = host.start("apply", "p", env=s.env)
+    wait_for(lambda: shown(), "the replacement")
+    os.rmdir(record)
+    wait_for(lambda: os.path.isfile(record), "the record on disk")
+    true(shown(), "the replacement is shown")
+    os.rename(record, record + ".kept")
+    os.mkdir(record)
+    open(host.path("signals", "go"), "w").close()
+    host.finish(p).expect(0)
+    equal(shown(), None)
+    supervisor = host.supervisor(uuid)
+    os.kill(supervisor, signal.SIGSTOP)
+    os.rmdir(record)
+    os.rename(record + ".kept", record)
+    os.kill(supervisor, signal.SIGCONT)
+    wait_for(lambda: not os.path.exists(record), "the end of the record")
+    equal(shown(), None)
+    s.acnspawn("stop", "p").expect(0)
+
+
+@case
 def mounts_are_changed_with_the_app(host):
     """A mount that is the same has the same volume; what others have is added, moved, and removed."""
     s = Service(host)
@@ -381,6 +412,34 @@ def a_new_volume_is_also_for_mount_points_of_its_name(host):
     for pod in host.pods():
         host.acnspawn("rm", os.path.basename(pod)).expect(0)
     host.acnspawn("volume", "rm", "ve").expect(0)
+
+
+@case
+def a_volume_whose_name_begins_with_that_of_an_app_stays_in_the_definition(host):
+    """One that is made for the mount point of an app is not there: it is made again, also for the others that have it."""
+    s = Service(host)
+    one = image(host, "one")
+    point = lambda name: host.shell(STAY, name="example.com/" + name, app={"mountPoints": [{"name": name, "path": "/e"}]})
+    declared, made, shared = point("db-data"), point("data"), point("web-data")
+    others = [("web", made), ("look", shared)]
+    volume = "Volume=db-data,kind=named,source=v"
+    s.start(("a", one), *others)
+    s.declare(("a", one), *others, ("db", declared), pod=volume)
+    equal(s.apply()[0], [("db", "add", None, "done")])
+    s.declare(("a", one), *others, ("db", declared, "Environment=A=b"), pod=volume)
+    equal(s.apply()[0], [("db", "replace", "environment", "done")])
+    volumes = lambda: sorted(v["name"] for v in host.status("p")["volumes"])
+    equal(volumes(), ["db-data", "web-data"])
+    definition = host.acnspawn("pod", "create", "p", "--from=p", "--output=-").expect(0).out
+    contains(definition, volume)
+    lacks(definition, "web-data,")
+    s.acnspawn("stop", "p").expect(0)
+    contains(host.acnspawn("run", "--detach", "p").expect(0).err, "App web: its mount point 'data' (/e) gets an empty volume")
+    equal(volumes(), ["db-data", "web-data"])
+    host.acnspawn("stop", "p").expect(0)
+    for pod in host.pods():
+        host.acnspawn("rm", os.path.basename(pod)).expect(0)
+    host.acnspawn("volume", "rm", "v").expect(0)
 
 
 SECRETS = "for n in $(ls /dev/credentials 2>/dev/null); do echo $n=$(cat /dev/credentials/$n); done; " + STAY

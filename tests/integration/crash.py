@@ -10,6 +10,7 @@ its PID 1 after so many milliseconds, from before nspawn has begun until the pod
 
 import concurrent.futures
 import hashlib
+import resource
 
 from harness import *
 
@@ -208,9 +209,76 @@ def a_state_that_cannot_be_recorded_is_recorded_later(host):
     equal(host.acnspawn("wait", "p", "one").rc, 7)
 
 
+@case
+def states_that_cannot_be_kept_in_memory_are_old_until_they_can_be(host):
+    host.acnspawn("run", "--detach", "--exit-policy=never", "--name=p", host.shell(WAITS % 7, name="example.com/one")).expect(0)
+    wait_trap(host, "one")
+    pid = host.supervisor(os.path.basename(host.one_pod()))
+    app, = processes_where(lambda p: "touch /up" in read_text("/proc/%d/cmdline" % p), host.processes())
+    record = os.path.join(host.one_pod(), "status", "one")
+    os.rename(record, record + ".kept")
+    os.mkdir(record)
+    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, limits[1])) # also where others are closed meanwhile
+    try:
+        os.kill(app, signal.SIGTERM)
+        wait_for(lambda: host.status("p")["statesAreOld"], "the end that is known nowhere else")
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+    wait_for(lambda: not host.status("p")["statesAreOld"], "the states in memory")
+    equal(exits(host, "p")["one"], ("ended", 7))
+    os.rmdir(record)
+    wait_for(lambda: os.path.exists(record), "the record on disk")
+    equal(exits(host, "p")["one"], ("ended", 7))
+    host.acnspawn("stop", "p").expect(0)
+
+
+FORGER = """
+import os, subprocess, sys
+supervisor, number, uuid = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+subprocess.run(["mount", "-t", "tmpfs", "none", "/mnt"], check=True)
+os.mkdir("/mnt/status-" + uuid)
+with open("/proc/sys/kernel/ns_last_pid", "w") as f:
+    f.write(str(supervisor - 1))
+up = os.pipe()
+pid = os.fork()
+if pid == 0:
+    os.dup2(os.open("/mnt/status-" + uuid, os.O_RDONLY), number)
+    subprocess.run(["umount", "-l", "/mnt"], check=True)
+    os.write(up[1], b"x")
+    os.read(os.pipe()[0], 1)
+os.read(up[0], 1)
+print(pid == supervisor, os.readlink("/proc/%d/fd/%d" % (pid, number)), flush=True)
+subprocess.run(sys.argv[4:], check=True)
+"""
+
+
+@case
+def states_in_memory_are_not_taken_from_another_process(host):
+    """That has the number of the supervisor in another PID namespace."""
+    if not os.path.exists("/proc/sys/kernel/ns_last_pid"):
+        raise Skip("this kernel does not let processes have numbers that are asked for")
+    uuid = host.acnspawn("run", "--detach", "--exit-policy=never", "--name=p", host.shell(WAITS % 7, name="example.com/one")).expect(0).out.strip()
+    wait_trap(host, "one")
+    record = os.path.join(host.one_pod(), "status", "one")
+    os.rename(record, record + ".kept")
+    os.mkdir(record)
+    host.acnspawn("stop-app", "p", "one").expect(0)
+    equal(host.status("p")["statesAreOld"], False)
+    pid, name = host.supervisor(os.path.basename(host.one_pod())), "/status-" + uuid
+    number, = (n for n, to in descriptors_of(pid).items() if to == name)
+    r = subprocess.run(["unshare", "--pid", "--fork", "--mount", "--mount-proc", "python3", "-c", FORGER, str(pid), number, uuid] + host.argv("status", "p"),
+                       stdout=subprocess.PIPE, text=True, check=True)
+    equal(r.stdout.splitlines()[0], "True " + name)
+    contains(r.stdout, "old states: the current ones")
+    os.rmdir(record)
+    wait_for(lambda: os.path.exists(record), "the record on disk")
+    host.acnspawn("stop", "p").expect(0)
+
+
 @contextlib.contextmanager
 def stopped_supervisor(host):
-    pid = json.load(open(os.path.join(host.one_pod(), "runtime")))["supervisor"]
+    pid = host.supervisor(os.path.basename(host.one_pod()))
     os.kill(pid, signal.SIGSTOP)
     try:
         yield
@@ -251,7 +319,7 @@ def what_cannot_be_recorded_is_read_from_the_supervisor(host):
                 contains(host.finish(wait).expect(1).err, "The supervisor of pod p does not respond")
             equal(host.acnspawn("wait", "p", "one").rc, 7)
             host.acnspawn("start-app", "p", "one").expect(0)
-            equal(exits(host, "p")["one"], ("running", None))
+            wait_for(lambda: exits(host, "p")["one"] == ("running", None), "the state of app one")
             host.acnspawn("stop-app", "p", "two").expect(0)
             equal(exits(host, "p"), {"one": ("running", None), "two": ("ended", 3)})
         record = os.path.join(host.one_pod(), "status", "two")

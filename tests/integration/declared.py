@@ -374,6 +374,10 @@ def verify_says_what_a_start_would_refuse(host):
     verify("[Pod]\nPodManifest=%s\n" % manifest, (2, "Cannot use '%s'" % manifest))
     verify("[App a]\nImage=%s\n[App b]\nImagePolicy=registry\nImage=%s\n" % (archive, archive), (4, "App b: '%s' is not on the network" % archive))
     verify("[App a]\nImage=%s\n" % archive, (2, "App a: '%s' is not on the network" % archive), defaults="[Pod]\nImagePolicy=registry\n")
+    verify("[App a]\nImage=%s\n[App b]\nImage=%s\n" % (archive, archive), (2, "App a: '%s' is not on the network" % archive),
+           (4, "App b: '%s' is not on the network" % archive), defaults="[Pod]\nImagePolicy=registry\n")
+    verify("[Pod]\nPullPolicy=never\n[App a]\nImage=example.com/x:1\n[App b]\nImagePolicy=registry\nImage=%s\n" % archive,
+           (4, "'example.com/x:1' is not in the store"), (6, "App b: '%s' is not on the network" % archive))
     verify("[Pod]\nPullPolicy=never\n[App a]\nImage=example.com/x:1\n", (4, "Image=: 'example.com/x:1' is not in the store, and PullPolicy=never"))
     verify("[App a]\nImage=docker://h.example.com/x\n", (2, "is not in the store, and PullPolicy=never"), defaults="[Image]\nPullPolicy=never\n")
     # What preparing finds is at the app or volume that it names.

@@ -18,33 +18,57 @@
 
 /* --- Records ------------------------------------------------------------------------------------------- */
 
-static int write_records_to(const AppInstance *a, int fd)
+static int write_status(const AppInstance *a, int fd)
 {
-        int r = app_status_write(fd, a->name, &a->status);
-
-        return r >= 0 && a->check != CHECK_NONE ? health_status_write(fd, a->name, &a->health) : r;
+        return app_status_write(fd, a->name, &a->status);
 }
 
-static int write_records(const AppInstance *a)
+static int write_health(const AppInstance *a, int fd)
 {
-        return write_records_to(a, a->table->status_fd);
+        return health_status_write(fd, a->name, &a->health);
+}
+
+static int write_replacement(const AppInstance *a, int fd)
+{
+        const PodApp *by = a->replaced_by;
+        const ReplacementStatus s = {.image_id = by ? by->image_id : NULL,
+                                     .image_name = by ? by->image_name : NULL};
+
+        return replacement_status_write(fd, a->name, by ? &s : NULL);
+}
+
+static int write_records(const AppInstance *a, int fd)
+{
+        int r = write_status(a, fd);
+
+        if (r >= 0 && a->check != CHECK_NONE)
+                r = write_health(a, fd);
+        return r < 0 ? r : write_replacement(a, fd);
+}
+
+/* Those in memory are not complete: readers take the ones on disk, and know that they are old. */
+static void leave_memory(AppTable *t)
+{
+        (void) spare_records_show(t->status_fd, -EBADF);
+        if (t->spare_fd > 0)
+                safe_close(t->spare_fd);
+        t->spare_fd = 0;
 }
 
 /* Readers take all records from there. */
 static void keep_in_memory(AppTable *t)
 {
-        int r = spare_records_new(t->pod, t->status_fd, &t->spare_fd);
+        int r = spare_records_new(t->pod, &t->spare_fd);
 
         FOREACH_APP(a, t)
         {
                 if (r >= 0)
-                        r = write_records_to(a, t->spare_fd);
+                        r = write_records(a, t->spare_fd);
         }
-        if (r < 0 && t->spare_fd > 0) {
-                safe_close(t->spare_fd);
-                t->spare_fd = 0;
-        }
-        (void) spare_records_show(t->status_fd, t->spare_fd > 0 ? t->spare_fd : -EBADF);
+        if (r >= 0)
+                r = spare_records_show(t->status_fd, t->spare_fd);
+        if (r < 0)
+                leave_memory(t);
 }
 
 static void keep_on_disk(AppTable *t)
@@ -62,9 +86,11 @@ static void on_retry(void *userdata)
 
         FOREACH_APP(a, t)
         {
-                a->is_behind = a->is_behind && write_records(a) < 0;
+                a->is_behind = a->is_behind && write_records(a, t->status_fd) < 0;
                 all = all && !a->is_behind;
         }
+        if (!all && t->spare_fd == 0)
+                keep_in_memory(t);
         if (!all && pod_timer_set(t->retry, RETRY_USEC) >= 0)
                 return;
         t->retry = pod_timer_free(t->retry);
@@ -92,30 +118,43 @@ static void try_later(AppInstance *a, int r)
                 (void) pod_timer_new(NULL, t->event, RETRY_USEC, on_retry, t, &t->retry);
 }
 
-static void save(AppInstance *a)
+static void write_to_memory(const AppInstance *a, int (*write)(const AppInstance *a, int fd))
 {
         AppTable *t = a->table;
+        int r = t->spare_fd > 0 ? write(a, t->spare_fd) : 0;
 
-        if (!t)
+        if (r >= 0)
                 return;
-        if (t->spare_fd > 0)
-                (void) app_status_write(t->spare_fd, a->name, &a->status);
-        int r = app_status_write(t->status_fd, a->name, &a->status);
+        leave_memory(t);
+        log_warning("The states of the apps of pod %s cannot be kept in memory, either: %s. Other programs "
+                    "see earlier ones.",
+                    pod_display_name(t->pod), strerror(-r));
+}
+
+static void save_by(AppInstance *a, int (*write)(const AppInstance *a, int fd))
+{
+        if (!a->table)
+                return;
+        write_to_memory(a, write);
+        int r = write(a, a->table->status_fd);
         if (r < 0)
                 try_later(a, r);
 }
 
+static void save(AppInstance *a)
+{
+        save_by(a, write_status);
+}
+
 static void save_health(AppInstance *a)
 {
-        AppTable *t = a->table;
+        save_by(a, write_health);
+}
 
-        if (!t)
-                return;
-        if (t->spare_fd > 0)
-                (void) health_status_write(t->spare_fd, a->name, &a->health);
-        int r = health_status_write(t->status_fd, a->name, &a->health);
-        if (r < 0)
-                try_later(a, r);
+void app_life_replaced(AppInstance *a, const PodApp *by)
+{
+        a->replaced_by = by;
+        save_by(a, write_replacement);
 }
 
 int app_life_reserve(AppInstance *a)
@@ -601,10 +640,24 @@ void app_life_finish(AppInstance *a, const char *message)
                 changed = true;
         }
         changed |= app_status_finish(a->manifest, &a->status, CAUSE_POD_KILLED, now_usec(CLOCK_REALTIME));
-        int r = (changed || a->is_behind) && a->table ? write_records(a) : 0;
+        if (!a->table || !(changed || a->is_behind))
+                return;
+        write_to_memory(a, write_records);
+        int r = write_records(a, a->table->status_fd);
+        a->is_behind = r < 0;
         if (r < 0) /* which is not tried again */
                 log_warning("How app %s of pod %s has ended cannot be recorded: %s", a->name,
                             pod_display_name(a->table->pod), strerror(-r));
+}
+
+void app_life_finished(AppTable *t)
+{
+        FOREACH_APP(a, t)
+        {
+                if (a->is_behind)
+                        return;
+        }
+        keep_on_disk(t);
 }
 
 void app_life_forget(AppInstance *a)

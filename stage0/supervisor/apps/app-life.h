@@ -44,8 +44,12 @@ void app_life_signal_denied(AppInstance *a);
 bool app_life_ended(AppInstance *a, const MainEnd *end);
 /* Nothing can start the app any more. */
 void app_life_sockets_failed(AppInstance *a);
+/* BY, which is lent, replaces it, which may be undone; NULL: that is over. */
+void app_life_replaced(AppInstance *a, const PodApp *by);
 /* The pod has ended. MESSAGE, which may be NULL, says why, for apps without a message of their own. */
 void app_life_finish(AppInstance *a, const char *message);
+/* That was done for all apps: this process, which may wait long for a reader of its output, changes no record any more. */
+void app_life_finished(AppTable *t);
 /* The app is removed, and its records with it. */
 void app_life_forget(AppInstance *a);
 /* It is another app of the same name now, which has not started. */

@@ -41,7 +41,8 @@ typedef struct AppInstance {
         AppStatus status; /* this and the next ones: app-life.c */
         CheckState check; /* app-check.c */
         HealthStatus health; /* unless that is CHECK_NONE */
-        bool is_behind;      /* the last status or health is not on disk: on_retry() writes it */
+        const PodApp *replaced_by; /* the new app, while "acnspawn status" shows it beside the one of the manifest on disk; or NULL */
+        bool is_behind; /* the last status, health or replacement is not on disk: on_retry() writes it */
         /* CLOCK_MONOTONIC: since when all checks have succeeded. 0: the last one has failed */
         uint64_t healthy_usec;
         AppRun run;                  /* app-run.c */

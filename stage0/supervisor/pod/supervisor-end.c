@@ -166,6 +166,7 @@ static int conclude(Supervisor *s, AppStatus **ret, Error *unrecorded, Error *e)
         int booted = did_not_boot(s) ? boot_failed(s, &reason, e) : 0;
         FOREACH_APP(app, s->apps)
         app_life_finish(app, reason);
+        app_life_finished(s->apps);
         AppStatus *statuses = *ret = list_statuses(s);
         _cleanup_free_ AppStatus *counted = statuses ? list_counted(s, statuses) : NULL;
         if (!counted)

@@ -60,19 +60,6 @@ static void hold(AppInstance *app, bool held)
         app_place_handle(app, held ? PLACE_IS_REPLACED : PLACE_IS_SETTLED);
 }
 
-/* "acnspawn status" reads the record; the manifest on disk still has the old app. */
-static void record(Supervisor *s, const AppInstance *app, const PodApp *new)
-{
-        const ReplacementStatus status = {.image_id = new ? new->image_id : NULL,
-                                          .image_name = new ? new->image_name : NULL};
-        int r = replacement_status_write(s->apps->status_fd, app->name, new ? &status : NULL);
-
-        if (s->apps->spare_fd > 0)
-                (void) replacement_status_write(s->apps->spare_fd, app->name, new ? &status : NULL);
-        if (r < 0)
-                log_warning("The replacement of app %s is not recorded: %s", app->name, strerror(-r));
-}
-
 /* --- The end of the change ----------------------------------------------------------------------------- */
 
 static void end_replacing(AppChange *c, int r, Error *e)
@@ -82,7 +69,7 @@ static void end_replacing(AppChange *c, int r, Error *e)
         AppInstance *app = x->app;
 
         hold(app, false);
-        record(s, app, NULL);
+        app_life_replaced(app, NULL);
         change_finish(c, r, app_instance_path(app), x->warnings, e);
         replacement_free(x);
         if (app_table_has(s->apps, app)) /* the next change may have been its removal */
@@ -259,7 +246,7 @@ static void restore(AppChange *c, bool unloaded)
                 int r = exchange(s, x->app, x->new, x->old, &e);
                 pod_mounts_restore_app(s->mounts, x->old->name);
                 x->swapped = false;
-                record(s, x->app, NULL);
+                app_life_replaced(x->app, NULL);
                 drop_new(s, x);
                 if (r < 0) {
                         conclude_restoring(c, r, &e);
@@ -469,7 +456,7 @@ static void swap(AppChange *c, bool unloaded)
         }
         if (r >= 0) {
                 x->swapped = true;
-                record(s, x->app, x->new);
+                app_life_replaced(x->app, x->new);
                 exchange_sockets(x);
                 r = exchange(s, x->app, x->old, x->new, &x->error);
         }
@@ -665,7 +652,7 @@ void replace_abandon(AppChange *c)
                 x->app->app = x->old->app;
         }
         if (x && x->new) {
-                record(c->supervisor, x->app, NULL);
+                app_life_replaced(x->app, NULL);
                 STRV_FOREACH (name, x->volumes)
                         pod_drop_volume(c->supervisor->pod, *name);
                 x->new = pod_app_free(x->new);
