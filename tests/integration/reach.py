@@ -148,6 +148,17 @@ def protocols_that_load_modules_are_refused(host):
     contains(r.out, "Invalid argument", "what the kernel itself says of a type, by the will of the operator")
 
 
+@case
+def cgroups_of_an_app_that_may_mount_are_bounded(host):
+    """It can have its own cgroup writable; commands look through the cgroups of all pods, and the kernel has a number of those with memory limits."""
+    script = "poke cgroups 3000; cd /srv; rmdir made-*; n=0; while mkdir d && cd d; do n=$((n + 1)); done; echo $n levels"
+    out = host.run("--rm", host.shell(tried(script)), ADMIN).out
+    equal(out.count("Resource temporarily unavailable"), 2, "errors of the last ones: " + out)
+    made, levels = (int(re.search(r"(?m)^(\d+) %s$" % what, out)[1]) for what in ("cgroups", "levels"))
+    true(2000 < made < 2048, "%d cgroups were made" % made)
+    true(55 < levels < 64, "%d levels were made" % levels)
+
+
 # --- File systems that do not answer -----------------------------------------------------------------------------------
 
 @contextlib.contextmanager

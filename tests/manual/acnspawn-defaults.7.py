@@ -4,7 +4,7 @@
 
 from manual import *
 
-PAGE = page("acnspawn-defaults.7", "ff75d9bb6fcce81b")
+PAGE = page("acnspawn-defaults.7", "93d57dcddcb593fe")
 
 
 @once
@@ -82,6 +82,7 @@ elsewhere(
     ("SYSTEM CALLS", "On x86-64 programs of 32 bits can be executed. They are filtered in the same way.", "system-calls/programs_of_32_bits"),
     ("SYSTEM CALLS", "creating sockets with it fails with ENOSYS.", "system-calls/sockets_of_32_bit_programs_by_name"),
     ("SYSTEM CALLS", "Additional capabilities of an app also allow the calls that require them:", "system-calls/capability_opens_its_calls"),
+    ("CAP_SYS_ADMIN", "There are at most 2048 cgroups, on 64 levels, in the slice of an app that may mount,", "reach/cgroups_of_an_app_that_may_mount_are_bounded"),
     ("PROCESSES AND THREADS", "An image that requests more than 2048 has to be granted that (--grant=tasks-max).", "privileges/all_of_it_is_refused_at_once"),
     ("PROCESSES AND THREADS", "then the kernel counts processes per user of the pod, in all of its apps, so that a fork bomb is confined to its pod,",
      "isolators/fork_bomb_does_not_take_the_neighbour_down"),

@@ -277,6 +277,22 @@ static int poke_fuse(const char *path)
         return check(pid);
 }
 
+/* Makes so many cgroups below its own, or as many as there can be. */
+static int poke_cgroups(const char *number)
+{
+        char path[64];
+        int n = 0, r = 0;
+
+        if (unshare(CLONE_NEWCGROUP) < 0 || mount("cgroup", "/srv", "cgroup2", 0, NULL) < 0)
+                return check(-1);
+        for (; n < atoi(number) && r == 0; n += r == 0) {
+                snprintf(path, sizeof(path), "/srv/made-%d", n);
+                r = check(mkdir(path, 0755));
+        }
+        printf("%d cgroups\n", n);
+        return r;
+}
+
 /* Waits for signals, in the place of an app. */
 static int poke_wait(const char *name)
 {
@@ -739,6 +755,7 @@ static const struct {
                 {"inotify", poke_inotify},
                 {"terminals", poke_terminals},
                 {"fuse", poke_fuse},
+                {"cgroups", poke_cgroups},
                 {"wait", poke_wait},
                 {"call3", poke_call3},
 };
