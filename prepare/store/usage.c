@@ -4,8 +4,9 @@
  * the sizes of files, and a file with several hard links counts as a fraction for each: images and the trees
  * rendered from them share files.
  *
- * The trees of pods are written by apps and untrusted. So the walk uses descriptors, follows no symbolic
- * link and no mount, keeps only one open directory for each level, and stops at a depth that no image needs.
+ * The trees of pods are written by apps and untrusted. So the walk uses descriptors, and follows no symbolic
+ * link and no mount. Only the OPEN_MAX lowest levels are open: of those above, the position is kept, and they are opened again from below, if
+ * they are the same still.
  */
 
 #include <dirent.h>
@@ -14,11 +15,18 @@
 #include "basic/basic.h"
 #include "prepare/store/store.h"
 
-#define DEPTH_MAX 128U
+#define OPEN_MAX 64U
+
+typedef struct Level {
+        DIR *dir; /* NULL: closed meanwhile */
+        ino_t inode;
+        long position; /* where it goes on */
+        bool ended;
+} Level;
 
 typedef struct Walk {
-        DIR *levels[DEPTH_MAX];
-        size_t n;
+        Level *levels;
+        size_t n, allocated;
         const Operation *operation;
         dev_t device;
         uint64_t bytes, inodes;
@@ -32,40 +40,81 @@ static void count_entry(Walk *w, const struct stat *st)
         w->bytes += S_ISREG(st->st_mode) ? bytes / MAX(st->st_nlink, 1U) : bytes;
 }
 
-/* Directories that cannot be opened, or are too deep, are skipped. */
+/* A position that is the same as the one before, as names with equal hashes may have, would come again and again. */
+static void close_level(Level *l)
+{
+        long position = telldir(l->dir);
+
+        l->ended = position < 0 || position == l->position;
+        l->position = position;
+        closedir(l->dir);
+        l->dir = NULL;
+}
+
+/* Directories that cannot be opened are skipped. */
 static void enter(Walk *w, int dir_fd, const char *name)
 {
-        _cleanup_close_ int fd = -EBADF;
+        struct stat st;
 
-        if (w->n >= DEPTH_MAX)
+        if (GREEDY_REALLOC(w->levels, w->allocated, w->n + 1) < 0)
                 return;
-        fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+        _cleanup_close_ int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        DIR *d = fd >= 0 && fstat(fd, &st) >= 0 && st.st_dev == w->device ? fdopendir(fd) : NULL;
         if (!d)
                 return;
         TAKE_FD(fd);
-        w->levels[w->n++] = d;
+        if (w->n >= OPEN_MAX && w->levels[w->n - OPEN_MAX].dir)
+                close_level(&w->levels[w->n - OPEN_MAX]);
+        w->levels[w->n++] = (Level){.dir = d, .inode = st.st_ino, .position = -1};
+}
+
+/* Opens a level again, from the one below it. */
+static void reopen(const Walk *w, Level *l, int below_fd)
+{
+        _cleanup_close_ int fd = openat(below_fd, "..", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        struct stat st;
+
+        if (fd < 0 || fstat(fd, &st) < 0 || st.st_dev != w->device || st.st_ino != l->inode)
+                return;
+        l->dir = fdopendir(fd);
+        if (!l->dir)
+                return;
+        TAKE_FD(fd);
+        if (!l->ended)
+                seekdir(l->dir, l->position);
+}
+static void leave(Walk *w)
+{
+        Level *l = &w->levels[w->n - 1];
+
+        if (l->dir && w->n > 1 && !l[-1].dir)
+                reopen(w, &l[-1], dirfd(l->dir));
+        if (l->dir)
+                closedir(l->dir);
+        w->n--;
 }
 
 static void step(Walk *w)
 {
-        DIR *d = w->levels[w->n - 1];
-        const struct dirent *de = operation_check(w->operation, NULL) < 0 ? NULL : readdir(d);
+        const Level *l = &w->levels[w->n - 1];
+        const struct dirent *de = !l->dir || l->ended || operation_check(w->operation, NULL) < 0
+                                                  ? NULL
+                                                  : readdir(l->dir);
         struct stat st;
 
         if (!de) {
-                closedir(d);
-                w->n--;
+                leave(w);
                 return;
         }
         if (streq(de->d_name, ".") || streq(de->d_name, ".."))
                 return;
-        if (fstatat(dirfd(d), de->d_name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0 ||
+        int fd = dirfd(l->dir);
+        if (fstatat(fd, de->d_name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0 ||
             st.st_dev != w->device)
                 return;
         count_entry(w, &st);
         if (S_ISDIR(st.st_mode))
-                enter(w, dirfd(d), de->d_name);
+                enter(w, fd, de->d_name);
 }
 
 void disk_usage_count_at(int dir_fd, const char *name, const Operation *o, uint64_t *ret_bytes,
@@ -83,6 +132,7 @@ void disk_usage_count_at(int dir_fd, const char *name, const Operation *o, uint6
                 enter(&w, dir_fd, name);
         while (w.n > 0)
                 step(&w);
+        free(w.levels);
         *ret_bytes = w.bytes;
         *ret_inodes = w.inodes;
 }

@@ -384,6 +384,12 @@ int host_limits_hint(const char *store, Error *e, int code);
  * CPU affinity, OOM score, personality. IN_UNIT: keeps them, as the unit of the host that holds the pod has set them. */
 void inherited_settings_leave(bool in_unit);
 
+/* --- fuse-connections.c -------------------------------------------------------------------------------- */
+
+/* Aborts the file systems that processes of P, which are all to be killed, serve (FUSE), and that no other process has mounted. Returns their
+ * number. */
+int pod_abort_file_systems(const Pod *p);
+
 /* --- release.c ----------------------------------------------------------------------------------------- */
 
 /* Kills the processes that a pod has left at its end, and removes its cgroups. */

@@ -67,6 +67,17 @@ static int refuse_if_mounted_on(const Pod *p, Error *e)
         return error_hint(e, r, "Unmount it first: umount %s", shown ?: path);
 }
 
+/* What does not end may wait for a file system that the pod has served. */
+static int remove_cgroups(Pod *p, Error *e)
+{
+        int r = pod_cgroup_remove(p, e);
+
+        if (r != -EBUSY || pod_abort_file_systems(p) <= 0)
+                return r;
+        error_done(e);
+        return pod_cgroup_remove(p, e);
+}
+
 int pod_release_processes(Pod *p, Error *e)
 {
         if (pod_is_copy(p))
@@ -76,7 +87,7 @@ int pod_release_processes(Pod *p, Error *e)
         bool systemd = host_runs_systemd();
         int r = systemd ? library_load(&systemd_library, e) : 0;
         if (r >= 0)
-                r = pod_cgroup_remove(p, e);
+                r = remove_cgroups(p, e);
         return r >= 0 && systemd ? pod_scope_stop(p, e) : r;
 }
 

@@ -148,6 +148,17 @@ def protocols_that_load_modules_are_refused(host):
     contains(r.out, "Invalid argument", "what the kernel itself says of a type, by the will of the operator")
 
 
+@case
+def cgroups_of_an_app_that_may_mount_are_bounded(host):
+    """It can have its own cgroup writable; commands look through the cgroups of all pods, and the kernel has a number of those with memory limits."""
+    script = "poke cgroups 3000; cd /srv; rmdir made-*; n=0; while mkdir d && cd d; do n=$((n + 1)); done; echo $n levels"
+    out = host.run("--rm", host.shell(tried(script)), ADMIN).out
+    equal(out.count("Resource temporarily unavailable"), 2, "errors of the last ones: " + out)
+    made, levels = (int(re.search(r"(?m)^(\d+) %s$" % what, out)[1]) for what in ("cgroups", "levels"))
+    true(2000 < made < 2048, "%d cgroups were made" % made)
+    true(55 < levels < 64, "%d levels were made" % levels)
+
+
 # --- File systems that do not answer -----------------------------------------------------------------------------------
 
 @contextlib.contextmanager
@@ -351,6 +362,57 @@ def abandoned_children_are_reaped(host):
             starting.wait(patience(30))
     wait_for(lambda: "run-hooks" not in names_of_children(host, uuid), "that the processes are reaped")
     host.acnspawn("stop", "p").expect(0)
+
+
+@contextlib.contextmanager
+def deadlock(host, *options):
+    """A pod whose app waits for a file system that it does not serve any more itself, so that SIGKILL does not end it."""
+    need_fuse()
+    uuid = host.detach("--name=p", *options, host.shell("mkdir /f && exec poke deadlock /f", name="example.com/a"),
+                       "--caps-retain=CAP_SYS_ADMIN,CAP_DAC_OVERRIDE", "--device=/dev/fuse", *(["--mount=v:/v"] if options else []))
+    base = host.uid_base(uuid)
+    try:
+        host.wait_up("a", uuid)
+        yield uuid
+    finally:
+        where = host.path("connections")
+        os.mkdir(where)
+        subprocess.run(["mount", "-t", "fusectl", "none", where], check=True)
+        try:
+            for name in os.listdir(where):
+                with contextlib.suppress(FileNotFoundError):
+                    if os.stat(os.path.join(where, name)).st_uid == base:
+                        with open(os.path.join(where, name, "abort"), "w") as f:
+                            f.write("1")
+        finally:
+            subprocess.run(["umount", where], check=True)
+            os.rmdir(where)
+
+
+def no_process_waits(host):
+    equal([name_of(pid) for pid in host.processes() if name_of(pid) == "poke" and os.readlink("/proc/%d/exe" % pid) == "/bin/poke"], [],
+          "processes that are left")
+
+
+@case
+def a_pod_that_waits_for_its_own_file_system_can_be_killed(host):
+    """Its file system is aborted, and no other one: that of a volume, which the host has, too, still answers."""
+    with distant_file(host) as (source, _):
+        with deadlock(host, "--volume=v,kind=host,readOnly=true,source=" + os.path.dirname(source)) as uuid:
+            in_time(host, ("stop", "--force", "p"))
+            wait_for(lambda: host.state(uuid) == "exited", "the end of the pod")
+            no_process_waits(host)
+        with open(source, "rb") as f:
+            equal(f.read(4), b"\x7fELF", "what the file system of the host says")
+
+
+@case
+def what_is_left_of_a_killed_supervisor_and_waits_for_itself_is_removed(host):
+    with deadlock(host) as uuid:
+        os.kill(host.supervisor(uuid), signal.SIGKILL)
+        wait_for(lambda: host.state(uuid) == "exited", "that the pod counts as ended")
+        in_time(host, ("rm", "p"))
+        no_process_waits(host)
 
 
 # --- Services of a pod -------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@
 from manual import *
 from terminals import Terminal
 
-PAGE = page("acnspawn-df.1", "5f58c865d799834a")
+PAGE = page("acnspawn-df.1", "00a917a2f736353a")
 
 
 @once

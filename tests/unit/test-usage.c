@@ -2,6 +2,8 @@
 
 /* Usage of a pod: its memory limit, from the files of its cgroups, and the disk space of a tree. */
 
+#include <sys/resource.h>
+
 #include "prepare/store/store.h"
 #include "stage0/report/report-internal.h"
 #include "tests/unit/scratch.h"
@@ -62,23 +64,47 @@ TEST(disk_space)
         ASSERT_EQ(disk_usage_at(s.fd, "tree", NULL), sum + blocks(&s, "outside") / 2);
 }
 
-/* Deeper than the number of descriptors: measured as far as possible. */
-TEST(disk_space_of_a_deep_tree)
+/* Makes DEPTH levels, each with two files beside the next one; adds what the files take to *SUM. */
+static int make_deep(const Scratch *s, unsigned depth, uint64_t *sum)
 {
-        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
-        int fd;
+        int fd = openat(s->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-        ASSERT_OK(scratch_new(&s));
-        fd = openat(s.fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        for (unsigned i = 0; i < 400 && fd >= 0; i++) {
+        for (unsigned i = 0; i < depth && fd >= 0; i++) {
+                static const char *const names[] = {"a", "d", "m"};
+                struct stat st;
                 int next = mkdirat(fd, "d", 0700) < 0 ? -1
                                                       : openat(fd, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
                 close(fd);
                 fd = next;
+                for (size_t n = 0; n < ELEMENTSOF(names) && fd >= 0; n += 2) {
+                        int file = openat(fd, names[n], O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+                        if (file < 0 || write(file, "x", 1) != 1 || fstat(file, &st) < 0)
+                                return -1;
+                        *sum += (uint64_t) st.st_blocks * 512U;
+                        close(file);
+                }
         }
+        return fd;
+}
+
+/* Deeper than the number of descriptors, and than what is kept open. */
+TEST(disk_space_of_a_deep_tree)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        uint64_t files = 0, bytes, inodes;
+        struct rlimit before, few = {.rlim_cur = 128};
+
+        ASSERT_OK(scratch_new(&s));
+        int fd = make_deep(&s, 1500, &files);
         ASSERT_TRUE(fd >= 0);
         close(fd);
-        ASSERT_TRUE(disk_usage_at(s.fd, "d", NULL) <= 200 * MAX(blocks(&s, "d"), UINT64_C(4096)));
+        ASSERT_TRUE(getrlimit(RLIMIT_NOFILE, &before) >= 0);
+        few.rlim_max = before.rlim_max;
+        ASSERT_TRUE(setrlimit(RLIMIT_NOFILE, &few) >= 0);
+        disk_usage_count_at(s.fd, "d", NULL, &bytes, &inodes);
+        ASSERT_TRUE(setrlimit(RLIMIT_NOFILE, &before) >= 0);
+        ASSERT_EQ(inodes, 1500 * 3);
+        ASSERT_TRUE(bytes >= files);
         ASSERT_OK(rm_rf_at(s.fd, "d"));
 }
 

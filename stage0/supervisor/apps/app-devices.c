@@ -1,16 +1,24 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* Filters of the devices that apps can open.
+/* Filters of the devices that apps can open, and the number of cgroups that they can make.
  *
  * The filter is on the app's slice: all of the app is below, and the commands that run beside it, and what is nested under it. It is put there
  * when a launcher requests the app, before anything of the app has run. The cgroup, and with it the filter, goes when all processes have ended;
  * for another one of the same cgroup there is nothing to do, unless the devices of the app are other ones by now: one that was plugged in
- * again, for example. Apps with the same devices, which most have, share a program. */
+ * again, for example. Apps with the same devices, which most have, share a program.
+ *
+ * An app that may mount, also in a user namespace that it makes, can have its own cgroup writable. The slice is above that, and read-only for it. */
 
+#include <linux/capability.h>
 #include <sys/stat.h>
 
 #include "stage0/host/host.h"
 #include "stage0/supervisor/apps/app-devices.h"
+
+/* Systems with a manager of their own, a node of Kubernetes for example, need some hundreds of cgroups; apps are nested to level 32. The time
+ * to look through cgroups grows with the product of both. */
+#define CGROUPS_MAX "2048"
+#define CGROUP_LEVELS_MAX "64"
 
 /* One in the kernel. */
 typedef struct DeviceProgram {
@@ -128,13 +136,38 @@ static int apply(AppInstance *a, DeviceRules *l, int cgroup_fd)
         return 0;
 }
 
+bool app_writes_cgroups(const AppInstance *a)
+{
+        return a->settings.writable_sys || a->settings.seccomp_profile || stage1_app_may_mount(a->app) ||
+               stage1_app_capabilities(a->app) & UINT64_C(1) << CAP_SYS_ADMIN;
+}
+
+/* Without cgroup v2 there is nothing to be bounded. */
+static void bound_cgroups(const AppInstance *a, int cgroup_fd)
+{
+        int r = cgroup_fd < 0 ? cgroup_fd
+                              : write_attribute_at(cgroup_fd, "cgroup.max.descendants", CGROUPS_MAX);
+
+        if (r >= 0)
+                r = write_attribute_at(cgroup_fd, "cgroup.max.depth", CGROUP_LEVELS_MAX);
+        if (r < 0 && r != -ENOENT)
+                log_warning("The number of cgroups that app %s can make is not bounded: %s.",
+                            app_instance_path(a), strerror(-r));
+}
+
 int app_devices_apply(Pod *p, AppInstance *a, DeviceRules *l, pid_t pid, Error *e)
 {
-        if (!l->closed && !a->devices)
+        bool filtered = l->closed || a->devices, bounded = app_writes_cgroups(a);
+
+        if (!filtered && !bounded)
                 return 0;
-        if (!a->devices && !(a->devices = calloc(1, sizeof(struct AppDevices))))
+        if (filtered && !a->devices && !(a->devices = calloc(1, sizeof(struct AppDevices))))
                 return error_oom(e);
         _cleanup_close_ int fd = open_slice(p, a, pid);
+        if (bounded)
+                bound_cgroups(a, fd);
+        if (!filtered)
+                return 0;
         int r = fd < 0 ? fd : apply(a, l, fd);
         return r < 0 ? error_set_errno(e, r, "Cannot filter the devices of app %s", app_instance_path(a))
                      : 0;

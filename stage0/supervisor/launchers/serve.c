@@ -255,13 +255,11 @@ static int open_launch_file(Server *s, AppInstance *app, Error *e)
 /* Stores the device of the app's root, which identifies processes that leave the cgroup of the app; 0 if they cannot. */
 static void note_root(AppInstance *app, int fd)
 {
-        bool writes_cgroups = app->settings.writable_sys ||
-                              stage1_app_capabilities(app->app) & UINT64_C(1) << CAP_SYS_ADMIN;
         struct statfs sf;
         struct stat st;
 
         app->root = 0;
-        if (writes_cgroups && fstatfs(fd, &sf) >= 0 && sf.f_type == OVERLAYFS_SUPER_MAGIC &&
+        if (app_writes_cgroups(app) && fstatfs(fd, &sf) >= 0 && sf.f_type == OVERLAYFS_SUPER_MAGIC &&
             fstat(fd, &st) >= 0)
                 app->root = st.st_dev;
 }

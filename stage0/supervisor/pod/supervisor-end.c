@@ -279,6 +279,7 @@ int supervisor_finish(Supervisor *s, Error *e)
         s->in_order = waitpid(s->nspawn.pid, &wait_status, 0) > 0 && WIFEXITED(wait_status) &&
                       WEXITSTATUS(wait_status) == 0;
         s->nspawn.pid = 0;
+        supervisor_leave_end(s);
         supervisor_notify_stopping(s);
         supervisor_end_apps(s, s->in_order);
         drain(s);

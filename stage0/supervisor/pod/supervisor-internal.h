@@ -114,6 +114,9 @@ typedef struct Supervisor {
         bool reader_gone;                  /* the pod was stopped for that */
         bool stopped_by_host;              /* one of them was a signal, or came from the host's systemd */
         sd_event_source *idle_source;
+        sd_event_source *stuck_source;
+        pid_t stuck_pid;       /* the child that aborts file systems of the pod; 0: none */
+        bool was_ending;       /* when it was looked last */
         IdleWatch *idle_watch; /* NULL: the pod stays up when it is idle */
         size_t next_app;       /* the app whose root is made next, ahead of its request */
         Console console;
@@ -137,6 +140,13 @@ bool supervisor_request_stop(Supervisor *s, int sig);
 bool supervisor_serve_calls(void *userdata);
 int supervisor_connect_machine(Supervisor *s, Error *e);
 int supervisor_watch_idleness(Supervisor *s, Error *e);
+
+/* --- supervisor-stuck.c: pods that do not end ---------------------------------------------------------- */
+
+/* The pod ends, or may be about to: from now on it is watched whether its processes, once killed, do end. */
+void supervisor_watch_end(Supervisor *s);
+/* It has ended. */
+void supervisor_leave_end(Supervisor *s);
 
 /* --- supervisor-units.c: the units of apps, and the consequences of their ends ------------------------- */
 

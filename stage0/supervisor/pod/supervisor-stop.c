@@ -89,6 +89,7 @@ void supervisor_handle_end(Supervisor *s, EndEvent event)
         if (!t)
                 return;
         s->end = t->to;
+        supervisor_watch_end(s);
         if (t->action == ASK)
                 signal_leader(s);
         else if (t->action == KILL)

@@ -447,6 +447,7 @@ static void on_lost(void *userdata)
         Supervisor *s = userdata;
 
         log_debug("The connection to the pod's systemd has ended");
+        supervisor_watch_end(s);
         server_extend_again(s->server);
         handle_connection(s, DISCONNECTED);
 }

@@ -283,6 +283,7 @@ static void supervisor_done(Supervisor *s)
 {
         log_set_blocking(true);
         sd_event_source_disable_unref(s->idle_source);
+        supervisor_leave_end(s);
         supervisor_close_units(s);
         file_keeper_free(s->keeper);
         strv_free(s->leftovers);

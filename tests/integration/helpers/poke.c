@@ -182,6 +182,7 @@ static int poke_chroot(const char *path)
 /* Mounts a file system at PATH that has one file, "program", with the content of this program, and serves it, in a child: nothing
  * is answered while that is stopped. After SIGUSR1 it takes requests and answers none: who waits for one cannot be killed. */
 static volatile sig_atomic_t fuse_is_silent;
+static const char *fuse_mark; /* is made once there is a request that is not answered */
 
 static void be_silent(int sig)
 {
@@ -216,6 +217,8 @@ static void fuse_serve(int fd, const char *program, size_t size)
                 ssize_t n = read(fd, request, sizeof(request));
                 if (n < (ssize_t) sizeof(struct fuse_in_header))
                         _exit(0);
+                if (fuse_is_silent && fuse_mark)
+                        (void) close(open(fuse_mark, O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
                 if (fuse_is_silent)
                         continue;
                 const struct fuse_in_header *h = (const void *) request;
@@ -275,6 +278,50 @@ static int poke_fuse(const char *path)
                 fuse_serve(fd, content, (size_t) st.st_size);
         }
         return check(pid);
+}
+
+static void *serve_fuse(void *fd)
+{
+        fuse_serve(*(int *) fd, NULL, 0);
+        return NULL;
+}
+
+/* Waits for its own file system, which it does not serve any more: SIGKILL ends neither thread, as the other one is in the table of
+ * descriptors that keeps /dev/fuse open. */
+static int poke_deadlock(const char *path)
+{
+        static int fd;
+        char options[100], file[300];
+        pthread_t thread;
+        struct stat st;
+
+        fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+        if (fd < 0)
+                return check(-1);
+        snprintf(options, sizeof(options), "fd=%d,rootmode=40755,user_id=0,group_id=0", fd);
+        if (mount("fuse", path, "fuse", 0, options) < 0 ||
+            pthread_create(&thread, NULL, serve_fuse, &fd) != 0 || stat(path, &st) < 0)
+                return check(-1);
+        fuse_mark = "/out/up";
+        fuse_is_silent = 1;
+        snprintf(file, sizeof(file), "%s/program", path);
+        return check(stat(file, &st));
+}
+
+/* Makes so many cgroups below its own, or as many as there can be. */
+static int poke_cgroups(const char *number)
+{
+        char path[64];
+        int n = 0, r = 0;
+
+        if (unshare(CLONE_NEWCGROUP) < 0 || mount("cgroup", "/srv", "cgroup2", 0, NULL) < 0)
+                return check(-1);
+        for (; n < atoi(number) && r == 0; n += r == 0) {
+                snprintf(path, sizeof(path), "/srv/made-%d", n);
+                r = check(mkdir(path, 0755));
+        }
+        printf("%d cgroups\n", n);
+        return r;
 }
 
 /* Waits for signals, in the place of an app. */
@@ -739,6 +786,8 @@ static const struct {
                 {"inotify", poke_inotify},
                 {"terminals", poke_terminals},
                 {"fuse", poke_fuse},
+                {"deadlock", poke_deadlock},
+                {"cgroups", poke_cgroups},
                 {"wait", poke_wait},
                 {"call3", poke_call3},
 };

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+
+/* Aborts the file systems that processes of a pod serve (FUSE), once the pod is to be killed.
+ *
+ * A process that waits for an answer to a request that was read already is not ended by SIGKILL. If the server shares its table of descriptors,
+ * as a thread of it does, /dev/fuse is not closed either, and the process waits for itself. The kernel ends the
+ * wait if the connection is aborted, by the file system fusectl: a directory for each connection, whose owner is the user that it was mounted
+ * for. That is a user of the user namespace that it was mounted in, so that those of a pod are known by the pod's users, also those that are
+ * mounted nowhere any more. What a process outside of the pod has mounted is left alone in any case. Without a user namespace nothing can be
+ * told apart, and nothing is done. */
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include "stage0/host/host.h"
+
+#define MOUNTINFO_MAX (64U << 20)
+
+static bool is_number(const char *name)
+{
+        return *name && name[strspn(name, "0123456789")] == 0;
+}
+
+/* Whether the process, outside of the pod, has DEVICE in its mount namespace. One that has ended meanwhile has none. */
+static bool has_mounted(const Pod *p, pid_t pid, const char *device)
+{
+        _cleanup_free_ char *place = NULL, *table = NULL;
+        char path[64];
+
+        int r = pod_cgroup_of_process(p, pid, &place);
+        if (r == -ESRCH || (r >= 0 && startswith(place, "payload")))
+                return false;
+        snprintf(path, sizeof(path), "/proc/%d/mountinfo", (int) pid);
+        r = read_file_at(AT_FDCWD, path, MOUNTINFO_MAX, &table, NULL);
+        if (r == -ENOENT || r == -ESRCH || r == -EINVAL)
+                return false;
+        return r < 0 || strstr(table, device);
+}
+
+/* NAME is the number of a device, as fusectl has it. */
+static bool is_mounted_elsewhere(const Pod *p, const char *name)
+{
+        _cleanup_free_ char *device = NULL;
+        DIR *d = opendir("/proc");
+        bool found = !d || xasprintf(&device, " 0:%s ", name) < 0;
+
+        for (const struct dirent *de; !found && (de = readdir(d));)
+                found = is_number(de->d_name) &&
+                        has_mounted(p, (pid_t) strtol(de->d_name, NULL, 10), device);
+        if (d)
+                closedir(d);
+        return found;
+}
+
+static bool is_of_pod(const Pod *p, int fd, const char *name)
+{
+        const PodConfig *c = &p->config;
+        struct stat st;
+
+        return is_number(name) && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) >= 0 &&
+               st.st_uid >= c->uid_base && st.st_uid - c->uid_base < pod_n_uids(c) &&
+               !is_mounted_elsewhere(p, name);
+}
+
+static bool abort_one(int fd, const char *name)
+{
+        _cleanup_free_ char *path = NULL;
+
+        return xasprintf(&path, "%s/abort", name) >= 0 && write_attribute_at(fd, path, "1") >= 0;
+}
+
+int pod_abort_file_systems(const Pod *p)
+{
+        int fd = -EBADF, n = 0;
+
+        if (!p->config.private_users)
+                return 0;
+        int r = mount_new("fusectl", NULL, 0, &fd);
+        if (r < 0)
+                return r;
+        _cleanup_close_ int dir_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        r = -errno;
+        safe_close(fd);
+        fd = dir_fd < 0 ? -EBADF : fcntl(dir_fd, F_DUPFD_CLOEXEC, 3);
+        DIR *d = fd < 0 ? NULL : fdopendir(fd);
+        if (!d) {
+                safe_close(fd);
+                return dir_fd < 0 ? r : -errno;
+        }
+        for (const struct dirent *de; (de = readdir(d));)
+                if (is_of_pod(p, dir_fd, de->d_name))
+                        n += abort_one(dir_fd, de->d_name);
+        closedir(d);
+        return n;
+}
