@@ -222,7 +222,7 @@ int unpack_layer_entry(Unpack *u, struct archive *a, struct archive_entry *entry
         r = streq(path, "rootfs") ? 0 : take_special(u, path, entry, e);
         if (r != 0)
                 return r < 0 ? r : 0;
-        if (is_device(entry))
+        if (is_device(entry) && !streq(path, "rootfs"))
                 return take_device(u, path, entry, e);
         return unpack_entry(u, path, a, entry, e);
 }

@@ -308,6 +308,12 @@ TEST(hostile_layers)
                          {.name = "h", .type = '1', .link = "w"},
                          "no earlier entry"},
                         {{.name = "x", .type = '0', .size = 1 << 20, .no_content = true}, {}, "Layer 1"},
+                        {{.name = "f", .type = '0'},
+                         {.name = ".", .type = '3', .major = 1, .minor = 3},
+                         "has to be a directory"},
+                        {{.name = "./", .type = '4', .major = 8},
+                         {.name = "f", .type = '0'},
+                         "has to be a directory"},
         };
 
         for (size_t k = 0; k < ELEMENTSOF(cases); k++) {
