@@ -495,11 +495,12 @@ int fd_list_take(FdList *f, size_t i);
 /* Whether R is what a filter of system calls around acnspawn may answer to a call that it refuses: -EPERM, -EACCES, -ENOSYS. For calls for
  * which the kernel has other errors. */
 bool is_refusal(int r);
-/* The PID of the process of PID_FD in this pid namespace. -ESRCH: it has ended, or is not visible here. */
+/* The PID of the process of PID_FD in the pid namespace of /proc. -ESRCH: it has ended, or is not visible there. */
 int process_number(int pid_fd, pid_t *ret);
 /* False for a process that has ended, reaped or not, and for a negative PID_FD. */
 bool process_is_alive(int pid_fd);
-/* Sends SIG; 0: only checks that the process is there. By kill() if pidfd_send_signal() is refused. -ESRCH: it has ended. */
+/* Sends SIG; 0: only checks that the process is there. By kill() if pidfd_send_signal() is refused; with the error of that if the process has no
+ * certain number, as where /proc is that of another pid namespace. -ESRCH: it has ended. */
 int process_signal(int pid_fd, int sig);
 
 /* --- Free space (space.c) ------------------------------------------------------------------------------ */

@@ -36,26 +36,46 @@ int process_number(int pid_fd, pid_t *ret)
 bool process_is_alive(int pid_fd)
 {
         struct pollfd p = {.fd = pid_fd, .events = POLLIN};
+        int r;
 
-        return pid_fd >= 0 && poll(&p, 1, 0) == 0;
+        if (pid_fd < 0)
+                return false;
+        do
+                r = poll(&p, 1, 0);
+        while (r < 0 && errno == EINTR);
+        return r == 0;
 }
 
-/* The number is looked up just before: another process can have it only if this one ends, is reaped and its number is used again in between. */
-static int signal_by_number(int pid_fd, int sig)
+/* The number that /proc has is the process's own only if /proc is that of this pid namespace: then the process that has that number here has it in
+ * /proc, too, and is this one, if this one is still alive afterwards. */
+static bool find_own_number(int pid_fd, pid_t *ret)
 {
-        pid_t pid;
+        _cleanup_close_ int fd = -EBADF;
+        pid_t there;
+
+        if (process_number(pid_fd, ret) < 0)
+                return false;
+        fd = (int) syscall(SYS_pidfd_open, *ret, 0);
+        return fd >= 0 && process_number(fd, &there) >= 0 && there == *ret;
+}
+
+/* The number is looked up just before: another process can have it only if this one ends, is reaped and its number is used again in between.
+ * REFUSAL: the error where the number is not certain. */
+static int signal_by_number(int pid_fd, int sig, int refusal)
+{
+        pid_t pid = 0;
+        bool is_certain = sig == 0 || find_own_number(pid_fd, &pid);
 
         if (!process_is_alive(pid_fd))
                 return -ESRCH;
-        int r = sig == 0 ? 0 : process_number(pid_fd, &pid);
-        if (r < 0 || sig == 0)
-                return r;
-        return kill(pid, sig) < 0 ? -errno : 0;
+        if (!is_certain)
+                return refusal;
+        return sig == 0 || kill(pid, sig) >= 0 ? 0 : -errno;
 }
 
 int process_signal(int pid_fd, int sig)
 {
         if (syscall(SYS_pidfd_send_signal, pid_fd, sig, NULL, 0) >= 0)
                 return 0;
-        return is_refusal(-errno) ? signal_by_number(pid_fd, sig) : -errno;
+        return is_refusal(-errno) ? signal_by_number(pid_fd, sig, -errno) : -errno;
 }

@@ -36,8 +36,9 @@ struct MetadataClient {
 
 /* --- Start and end ------------------------------------------------------------------------------------- */
 
-/* The service ends by itself when the channel is closed. Uses a pidfd, so that no other process can be
- * killed, even if the caller has reaped the service already. */
+/* The service ends by itself when the channel is closed. Uses a pidfd, so that no other process is killed if
+ * the caller has reaped the service already; where such signals are refused, not while it does so in another
+ * thread (process_signal()). */
 static void reap(int pidfd)
 {
         struct pollfd p = {.fd = pidfd, .events = POLLIN};

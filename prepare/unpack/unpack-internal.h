@@ -14,8 +14,8 @@ int unpack_charge(Unpack *u, uint64_t bytes, Error *e);
 int unpack_charge_bytes(Unpack *u, uint64_t bytes, Error *e);
 /* Counts the device node PATH, which is left out. */
 int unpack_leave_out_device(Unpack *u, const char *path, Error *e);
-/* Whether a device node at PATH was left out, which hides what the layers below have there. */
-bool unpack_is_left_out(const Unpack *u, const char *path);
+/* Whether a device node at PATH was left out that hides what the layers below have there. */
+bool unpack_hides_by_device(const Unpack *u, const char *path);
 /* Checks the target of a symlink. */
 int unpack_check_symlink(const char *path, const char *target, Error *e);
 /* The parent directory of PATH (owned by U) and the last component. Missing directories are created, with

@@ -13,7 +13,8 @@
  *
  * Only these create such an attribute; a layer that contains one itself is refused. Device nodes are left out, also 0:0, which is
  * what a whiteout is in a layer that was made of overlayfs's own directory, and so are hard links to them: what the layers below
- * have there is hidden (prepare/oci/links.c), by a later directory at that path, too. Other entries may occur twice; the later one replaces the earlier one. That is the only difference from
+ * have there is hidden (prepare/oci/links.c), by a later directory at that path, too; layers of earlier versions, which did not hide it, stay as
+ * they are. Other entries may occur twice; the later one replaces the earlier one. That is the only difference from
  * unpacking an ACI, where nothing is ever replaced: the existing file is removed by name in a directory that
  * was opened without following symlinks, and only then is the new one created, exclusively, as always.
  */
@@ -222,7 +223,7 @@ int unpack_layer_entry(Unpack *u, struct archive *a, struct archive_entry *entry
         r = streq(path, "rootfs") ? 0 : take_special(u, path, entry, e);
         if (r != 0)
                 return r < 0 ? r : 0;
-        if (is_device(entry))
+        if (is_device(entry) && !streq(path, "rootfs"))
                 return take_device(u, path, entry, e);
         return unpack_entry(u, path, a, entry, e);
 }

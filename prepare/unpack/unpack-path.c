@@ -101,7 +101,7 @@ static int open_or_make(Unpack *u, int parent_fd, const char *name, const char *
                 if (fd < 0 || fchmod(fd, DIRECTORY_MODE_IMPLIED) < 0) /* independent of the umask */
                         return unpack_error_errno(e, errno, path, "cannot open the new directory");
                 r = metadata_defer(u, fd, &m, NULL, path, e);
-                if (r >= 0 && (hides || (u->layer && unpack_is_left_out(u, path))))
+                if (r >= 0 && (hides || (u->layer && unpack_hides_by_device(u, path))))
                         r = unpack_set_opaque(u, fd, path, e);
                 if (r < 0)
                         return r;

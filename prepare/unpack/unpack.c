@@ -265,9 +265,27 @@ static int compare_paths(const void *a, const void *b)
         return strcmp(a, b);
 }
 
-bool unpack_is_left_out(const Unpack *u, const char *path)
+static bool is_left_out(const Unpack *u, const char *path)
 {
         return tfind(path, &u->left_out, compare_paths);
+}
+
+/* The OS specification lists them (OS-SPEC.md, "Devices and File Systems"); every app has them. */
+static bool is_standard_device(const char *path)
+{
+        static const char *const names[] = {"console", "full", "null",    "ptmx",
+                                            "random",  "tty",  "urandom", "zero"};
+        const char *name = startswith(path, "rootfs/dev/");
+
+        for (size_t i = 0; name && i < ELEMENTSOF(names); i++)
+                if (streq(name, names[i]))
+                        return true;
+        return false;
+}
+
+bool unpack_hides_by_device(const Unpack *u, const char *path)
+{
+        return !u->lowest && !is_standard_device(path) && is_left_out(u, path);
 }
 
 /* An entry of a layer may follow another one of the same path. */
@@ -287,7 +305,7 @@ static int make_layer_directory(Unpack *u, Entry *x, Error *e)
         int r = there ? xattr_clear(fd) : 0;
         if (r < 0)
                 return unpack_error_errno(e, r, x->path, "cannot remove the attributes of an earlier entry");
-        if (hides || (!there && unpack_is_left_out(u, x->path)))
+        if (hides || (!there && unpack_hides_by_device(u, x->path)))
                 r = unpack_set_opaque(u, fd, x->path, e);
         return r < 0 ? r : metadata_defer(u, fd, &x->metadata, x->entry, x->path, e);
 }
@@ -333,19 +351,6 @@ static int make_symlink(Unpack *u, Entry *x, Error *e)
         if (symlinkat(target, x->parent_fd, x->name) < 0)
                 return create_error(e, errno, x);
         return metadata_apply(u, &t, &x->metadata, x->entry, x->path, e);
-}
-
-/* The OS specification lists them (OS-SPEC.md, "Devices and File Systems"); every app has them. */
-static bool is_standard_device(const char *path)
-{
-        static const char *const names[] = {"console", "full", "null",    "ptmx",
-                                            "random",  "tty",  "urandom", "zero"};
-        const char *name = startswith(path, "rootfs/dev/");
-
-        for (size_t i = 0; name && i < ELEMENTSOF(names); i++)
-                if (streq(name, names[i]))
-                        return true;
-        return false;
 }
 
 /* What is a hard link to it is this device, too. */
@@ -499,7 +504,7 @@ static int make_hard_link(Unpack *u, Entry *x, Error *e)
         if (r < 0)
                 return r;
         r = find_link_target(u, x, target, &fd, &st, e);
-        if (r == 0 && unpack_is_left_out(u, target))
+        if (r == 0 && is_left_out(u, target))
                 return leave_out_link(u, x, e);
         if (r == 0)
                 r = find_target_below(u, x, target, &fd, &st, e);

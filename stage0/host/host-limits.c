@@ -460,6 +460,7 @@ static unsigned list_refused(bool cap_sys_admin, Text *ret)
                         {"open_tree", SYS_open_tree, {none, name}, false},
                         {"openat2", SYS_openat2, {none, name, (unsigned long) &how, size}, false},
                         {"pidfd_open", SYS_pidfd_open, {none}, false},
+                        {"pidfd_send_signal", SYS_pidfd_send_signal, {none}, false}, /* systemd 255 */
                         {"pivot_root", SYS_pivot_root, {none, none}, true},
                         {"renameat2", SYS_renameat2, {none, name, none, name}, false},
                         {"seccomp", SYS_seccomp, {none}, false},

@@ -171,7 +171,8 @@ def certificate():
 
 
 def node(images, agnhost):
-    """What the NodeConformance specs of Kubernetes name. busybox keeps its own shell there: dash drops variables whose names are no identifiers."""
+    """What the NodeConformance specs of Kubernetes name. Most have busybox's own shell, which drops variables whose names are no
+    identifiers, as dash does: see KNOWN of node.py."""
     e2e, shared_memory = "e2e-test-images/", ["ipcs", "ipcmk", "ipcrm"]
     plain = images.layer(debian={})
     program = read(agnhost)

@@ -9,6 +9,7 @@ They mostly wait: all of them take about a quarter of an hour, and few a process
 counts of both and the specs that end differently."""
 
 import argparse
+import contextlib
 import subprocess
 import sys
 import time
@@ -41,6 +42,17 @@ if not shutil.which("nc"):  # else it is in the images
         "Error dialing UDP from node to pod", "the nc of Debian's busybox has no UDP")
 
 
+def run_group(command, **more):
+    """Returns the exit status. Nothing of the command is left, also if this program is ended meanwhile: ginkgo leaves its processes behind."""
+    p = subprocess.Popen(command, start_new_session=True, **more)
+    try:
+        return p.wait()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(p.pid, signal.SIGKILL)
+        p.wait()
+
+
 def run(world, a):
     """Returns the specs, and the exit status of ginkgo."""
     skip = ["--skip=" + name for name in LEFT_OUT]
@@ -50,7 +62,7 @@ def run(world, a):
                "--kubectl-path=" + world.bin + "/kubectl"]
     os.makedirs(world.path("reports"), exist_ok=True)
     with open(world.path("e2e.log"), "w") as log:
-        rc = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=world.dir, check=False).returncode
+        rc = run_group(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=world.dir)
     return specs.read(world.path("report.json"), ALL), rc
 
 

@@ -381,13 +381,14 @@ TEST(descriptors_are_tried)
         ASSERT_EQ(in_child(with_few_files), 0);
 }
 
-/* Kills for memfd_create(), and refuses statx(). */
+/* Kills for memfd_create(), and refuses pidfd_send_signal() and statx(). */
 static int with_filter(void)
 {
         struct sock_filter rules[] = {
                         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
                         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_memfd_create, 0, 1),
                         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+                        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pidfd_send_signal, 1, 0),
                         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_statx, 0, 1),
                         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
                         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
@@ -403,7 +404,7 @@ static int with_filter(void)
                 return 77;
         if (host_limits_find(&w, -EPERM, &l) != 1)
                 return 1;
-        return l.is_filter && endswith(l.what, " refuses memfd_create(), statx()") &&
+        return l.is_filter && endswith(l.what, " refuses memfd_create(), pidfd_send_signal(), statx()") &&
                                                startswith(l.remedy,
                                                           "If that is the reason, have it allow them.")
                                ? 0

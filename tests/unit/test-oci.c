@@ -308,6 +308,12 @@ TEST(hostile_layers)
                          {.name = "h", .type = '1', .link = "w"},
                          "no earlier entry"},
                         {{.name = "x", .type = '0', .size = 1 << 20, .no_content = true}, {}, "Layer 1"},
+                        {{.name = "f", .type = '0'},
+                         {.name = ".", .type = '3', .major = 1, .minor = 3},
+                         "has to be a directory"},
+                        {{.name = "./", .type = '4', .major = 8},
+                         {.name = "f", .type = '0'},
+                         "has to be a directory"},
         };
 
         for (size_t k = 0; k < ELEMENTSOF(cases); k++) {
@@ -827,6 +833,10 @@ TEST(directories_in_the_place_of_devices)
         aci_file(&l.f.tar, "d/lower", "lower");
         aci_file(&l.f.tar, "implied/lower", "lower");
         aci_file(&l.f.tar, "before/lower", "lower");
+        aci_entry(&l.f.tar, (AciEntry){.name = "lowest", .type = '3', .mode = 0644, .major = 1, .minor = 3});
+        aci_dir(&l.f.tar, "lowest");
+        aci_entry(&l.f.tar, (AciEntry){.name = "deeper", .type = '3', .mode = 0644, .major = 1, .minor = 3});
+        aci_file(&l.f.tar, "deeper/own", "lower");
         add_layer(&l);
         aci_entry(&l.f.tar, (AciEntry){.name = "d", .type = '3', .mode = 0644, .major = 1, .minor = 3});
         aci_dir(&l.f.tar, "d");
@@ -836,8 +846,14 @@ TEST(directories_in_the_place_of_devices)
         aci_dir(&l.f.tar, "before");
         aci_entry(&l.f.tar, (AciEntry){.name = "before", .type = '3', .mode = 0644, .major = 1, .minor = 3});
         add_layer(&l);
+        aci_entry(&l.f.tar,
+                  (AciEntry){.name = "dev/null", .type = '3', .mode = 0644, .major = 1, .minor = 3});
+        aci_file(&l.f.tar, "dev/null/own", "uppermost");
+        add_layer(&l);
         ASSERT_OCI_IMPORTS(l, i);
         size_t top = strv_length(i->layer_ids) - 2;
+        /* Every app has this one in a /dev of its own: it hides nothing, so that its layer is the same everywhere. */
+        ASSERT_FALSE(has_whiteouts(&l, i, top - 1));
         static const char *const opaque[] = {"d", "implied"};
         for (size_t k = 0; k < ELEMENTSOF(opaque); k++) {
                 _cleanup_free_ char *path = NULL;
@@ -849,6 +865,7 @@ TEST(directories_in_the_place_of_devices)
         struct stat st = status_of(&l, i, top, "before");
         ASSERT_TRUE(unpack_is_whiteout(&st));
         ASSERT_TRUE(has_whiteouts(&l, i, top));
+        ASSERT_FALSE(has_whiteouts(&l, i, top + 1)); /* nothing is below the lowest layer */
 }
 
 /* The last entry of a path counts, also of a path to others. */
@@ -911,13 +928,17 @@ TEST(a_lowest_layer_with_devices_further_up)
         LAYOUT(l);
 
         aci_entry(&shared, (AciEntry){.name = "d/file", .type = '3', .mode = 0644, .major = 1, .minor = 3});
+        aci_entry(&shared, (AciEntry){.name = "e", .type = '3', .mode = 0644, .major = 1, .minor = 3});
+        aci_dir(&shared, "e");
         aci_end(&shared);
         add_layer_as(&l, &shared, &shared, NULL);
         ASSERT_OCI_IMPORTS(l, one);
+        ASSERT_EQ(what_is(&l, one, strv_length(one->layer_ids) - 1, "e"), 'd');
         begin_image_over(&l, "two", &shared, &shared);
         ASSERT_OCI_IMPORTS(l, two);
         struct stat st = status_of(&l, two, strv_length(two->layer_ids) - 2, "d/file");
         ASSERT_TRUE(unpack_is_whiteout(&st));
+        ASSERT_EQ(what_is(&l, two, strv_length(two->layer_ids) - 2, "e"), 'o');
         ASSERT_EQ(status_of(&l, one, strv_length(one->layer_ids) - 1, "d/file").st_mode, 0);
 
         /* What was made once is found again, without the blobs. */

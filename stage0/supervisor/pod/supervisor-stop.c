@@ -57,6 +57,15 @@ void supervisor_kill(Supervisor *s)
                 (void) process_signal(s->nspawn.pid_fd, SIGKILL);
 }
 
+static void report_signal(const Supervisor *s, int code)
+{
+        _cleanup_error_ Error e = ERROR_NULL;
+
+        (void) error_set_errno(&e, code, "Cannot tell the systemd of pod %s to end",
+                               pod_display_name(s->pod));
+        error_print(&e, host_limits_hint(store_path(s->pod->store), &e, code));
+}
+
 /* The pod's systemd takes this as the order to go to halt.target, which in our pods is the orderly end; one of a user
  * goes to exit.target. */
 static void signal_leader(Supervisor *s)
@@ -67,7 +76,9 @@ static void signal_leader(Supervisor *s)
                 app_stop_handle(app, POD_IS_ENDED);
         if (s->leader_fd < 0)
                 return;
-        (void) process_signal(s->leader_fd, s->pod->config.host_pid ? SIGTERM : SIGRTMIN + 3);
+        int r = process_signal(s->leader_fd, s->pod->config.host_pid ? SIGTERM : SIGRTMIN + 3);
+        if (r < 0 && r != -ESRCH)
+                report_signal(s, r);
         /* A process of the host may have stopped PID 1 by SIGSTOP. */
         (void) process_signal(s->leader_fd, SIGCONT);
 }
