@@ -1617,6 +1617,19 @@ TEST(config_with_users_of_any_start)
         ASSERT_OK(parse_config(text, &again, &e));
         ASSERT_EQ(again.uid_base, 1000);
         ASSERT_EQ(pod_n_uids(&again), 100000);
+        ASSERT_CONTAINS(text, "\"uidCount\"");
+}
+
+/* Versions that do not know the number of users refuse a pod that has it, so only those that need it do. */
+TEST(config_without_a_number_of_users)
+{
+        _cleanup_(pod_config_done) PodConfig c = {};
+        _cleanup_error_ Error e = ERROR_NULL;
+        _cleanup_free_ char *text = NULL;
+
+        ASSERT_OK(parse_config(CONFIG("524288", ""), &c, &e));
+        ASSERT_OK(pod_config_format(&c, &text, &e));
+        ASSERT_NOT_CONTAINS(text, "uidCount");
 }
 
 TEST(config_refused)
@@ -2213,6 +2226,7 @@ int main(void)
         RUN(more_pods_than_descriptors);
         RUN(config);
         RUN(config_with_users_of_any_start);
+        RUN(config_without_a_number_of_users);
         RUN(config_refused);
         RUN(owner_removes_its_pods);
         RUN(owned_pods_of_a_former_boot_are_collected);
