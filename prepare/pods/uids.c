@@ -12,9 +12,8 @@
  * in /etc/subuid.
  *
  * A program that a pod belongs to may choose the users of it: any number from any uid on, but for root. Whether they are free on
- * the host is that program's business. Each block of 65536 that they are in is registered, so that it is enough to look for one
- * base to know that a range is free, and no other pod of the store has users there. The first block, which has the host's own users,
- * is registered in the store only.
+ * the host is that program's business. Each block of 65536 that they are in is registered, the first one, which has the host's own users,
+ * too: so it is enough to look for one base to know that a range is free, and no other pod of the host has users there.
  */
 
 #include <fcntl.h>

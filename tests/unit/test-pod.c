@@ -969,8 +969,7 @@ TEST(chosen_ranges)
         ASSERT_EQ(count_host_ranges(&host), 0);
 }
 
-/* They may begin and end anywhere. Blocks of which a pod has some are its own; in the first one are the host's users, for whom other
- * stores are not looked at. */
+/* They may begin and end anywhere. Blocks of which a pod has some are its own, also the first one, in which are the host's users. */
 TEST(chosen_ranges_of_any_start_and_length)
 {
         TWO_STORES(s, t);
@@ -984,7 +983,7 @@ TEST(chosen_ranges_of_any_start_and_length)
         ASSERT_EQ(pod_first_block(&p->config), 0);
         ASSERT_EQ(pod_n_blocks(&p->config), 2);
         ASSERT_EQ(count(s, "uids"), 2);
-        ASSERT_EQ(count_host_ranges(&host), 1);
+        ASSERT_EQ(count_host_ranges(&host), 2);
         ASSERT_ERR(pod_take_uids(q, 1, 1, &e), -EUSERS);
         ASSERT_CONTAINS(e.message,
                         "The users 1 to 1, or others of their blocks of 65536, are those of another pod");
@@ -994,16 +993,34 @@ TEST(chosen_ranges_of_any_start_and_length)
         ASSERT_EQ(count(s, "uids"), 2);
         ASSERT_ERR(pod_take_uids(r, 101000, 7, &e), -EUSERS);
         error_done(&e);
-        ASSERT_OK(pod_take_uids(r, 2000, 60000, &e));
+        ASSERT_ERR(pod_take_uids(r, 2000, 60000, &e), -EUSERS);
+        error_done(&e);
         ASSERT_OK(pod_take_uids(q, 0x2FFFF, 2, &e));
         ASSERT_EQ(pod_first_block(&q->config), 0x20000);
-        ASSERT_EQ(count_host_ranges(&host), 3);
+        ASSERT_EQ(count_host_ranges(&host), 4);
         pod_abandon(p);
         ASSERT_EQ(count(s, "uids"), 2);
+        ASSERT_EQ(count_host_ranges(&host), 2);
+        ASSERT_OK(pod_take_uids(r, 2000, 60000, &e));
         pod_abandon(q);
         pod_abandon(r);
         ASSERT_EQ(count(s, "uids"), 0);
         ASSERT_EQ(count(t, "uids"), 0);
+        ASSERT_EQ(count_host_ranges(&host), 0);
+}
+
+/* Of the host's users processes of the host always have some, so a link of a store that is missing holds nothing. */
+TEST(first_block_of_a_missing_store_is_free)
+{
+        static const char gone[] = "21234567-89ab-4def-8123-456789abcdef";
+        TWO_STORES(s, t);
+        _cleanup_(pod_freep) Pod *p = NULL;
+
+        ASSERT_OK(pod_new(s, &p, &e));
+        ASSERT_OK(link_range(&host, 0, gone, "/nonexistent/store"));
+        ASSERT_OK(pod_take_uids(p, 1000, 3000, &e));
+        ASSERT_EQ(count_host_ranges(&host), 1);
+        pod_abandon(p);
         ASSERT_EQ(count_host_ranges(&host), 0);
 }
 
@@ -2245,6 +2262,7 @@ int main(void)
         RUN(chosen_range);
         RUN(chosen_ranges);
         RUN(chosen_ranges_of_any_start_and_length);
+        RUN(first_block_of_a_missing_store_is_free);
         RUN(stale_range_is_taken);
         RUN(range_is_that_of_a_container_while_it_is_locked);
         RUN(ranges_of_killed_processes_are_collected);
