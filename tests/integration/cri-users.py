@@ -137,6 +137,35 @@ def ranges_of_any_start_and_length(host):
 
 
 @case
+def volumes_of_an_image_belong_to_users_of_the_sandbox(host):
+    """The directory of the image has an owner that the sandbox does not have, or one that it has."""
+    layout, bundle = host.path("layout"), host.path("bundle")
+    if not shutil.which("umoci"):
+        raise Skip("umoci is not installed")
+    umoci = lambda *args: subprocess.run(["umoci", *args], check=True, capture_output=True)
+    umoci("init", "--layout", layout)
+    umoci("new", "--image", layout + ":a")
+    umoci("unpack", "--image", layout + ":a", bundle)
+    os.mkdir(bundle + "/rootfs/bin")
+    for name in "sh", "sleep", "stat":
+        shutil.copy(BUSYBOX, bundle + "/rootfs/bin/" + name)
+    for name, uid, gid in ("data", 999, 5), ("group", 5, 999), ("few", 3, 4):
+        os.mkdir(bundle + "/rootfs/" + name)
+        os.chown(bundle + "/rootfs/" + name, uid, gid)
+    umoci("repack", "--image", layout + ":a", bundle)
+    umoci("config", "--image", layout + ":a", "--config.volume", "/data", "--config.volume", "/group", "--config.volume", "/few")
+    image_id = host.acnspawn("fetch", "oci:" + layout + ":a").expect(0).out.strip()
+    some = ranges(BASE + 7, 6)
+    with Service(host) as s:
+        c = s.client()
+        i = c.call("RunPodSandbox", config=config(userns=users(some, some))).pod_sandbox_id
+        context = {"namespace_options": {"network": 2, "pid": 1, "userns_options": users(some, some)}}
+        a = start(c, i, "main", image_id, SLEEP, context=context)
+        equal(sh(c, a, "stat -c %u:%g /data /group /few; >/data/x && >/few/x && echo made").split(), ["0:0", "0:0", "3:4", "made"])
+        remove(c, i)
+
+
+@case
 def privileged_ones_are_so_among_their_users(host):
     with Service(host) as s:
         c, image_id = s.client(), image(host)
