@@ -3,8 +3,8 @@
 /* The file "config" of a pod: properties of a pod beyond the specification's manifest, as one JSON object.
  *
  * Although acnspawn writes the file itself, it is parsed like untrusted input: a full or failing disk must
- * lead to an error, not to a pod that runs with wrong settings. So every member has to be present, with the
- * right type and a valid value, and no others are allowed.
+ * lead to an error, not to a pod that runs with wrong settings. So every member has to be present, but for
+ * those that earlier versions did not have, with the right type and a valid value, and no others are allowed.
  */
 
 #include "prepare/pods/pods-internal.h"
@@ -115,12 +115,13 @@ static const struct Member {
         MemberType type;
         size_t offset;
         bool optional; /* missing in pods of earlier versions */
+        bool sparse;   /* written only if it is not 0: a version that does not know it refuses the pod */
 } members[] = {
                 {"name", MEMBER_TEXT, offsetof(PodConfig, name)},
                 {"hostname", MEMBER_TEXT, offsetof(PodConfig, hostname)},
                 {"uidBase", MEMBER_U32, offsetof(PodConfig, uid_base)},
                 {"uidRanges", MEMBER_U32, offsetof(PodConfig, n_uid_ranges), true},
-                {"uidCount", MEMBER_U32, offsetof(PodConfig, n_uids), true},
+                {"uidCount", MEMBER_U32, offsetof(PodConfig, n_uids), true, .sparse = true},
                 {"privateUsers", MEMBER_BOOLEAN, offsetof(PodConfig, private_users)},
                 {"strict", MEMBER_BOOLEAN, offsetof(PodConfig, strict), true},
                 {"reducedMetadata", MEMBER_BOOLEAN, offsetof(PodConfig, reduced_metadata), true},
@@ -313,6 +314,11 @@ static int check_values(const PodConfig *c, Error *e)
         return pod_resolver_check(c, e);
 }
 
+static bool is_left_out(const PodConfig *c, const struct Member *m)
+{
+        return m->sparse && *(const uint32_t *) member_of(c, m) == 0;
+}
+
 /* Members without a value are null. */
 static bool is_null(const PodConfig *c, const struct Member *m)
 {
@@ -330,6 +336,8 @@ int pod_config_format(const PodConfig *c, char **ret, Error *e)
                 return r;
         for (size_t i = 0; i < ELEMENTSOF(members); i++) {
                 const struct Member *m = &members[i];
+                if (is_left_out(c, m))
+                        continue;
                 r = is_null(c, m) ? json_member_add_nullable(o, m->key, NULL)
                                   : json_member_add(o, m->key, member_format(c, m));
                 if (r < 0)

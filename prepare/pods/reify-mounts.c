@@ -105,10 +105,11 @@ static bool is_mounted(const PodApp *a, const char *path)
 }
 
 /* OCI images expect that a volume has the owner and mode of the image's directory: their apps, which often
- * run as a user of their own, rely on being able to write there. */
+ * run as a user of their own, rely on being able to write there. An owner that the pod does not have is none of an app's. */
 static void take_attributes(const Reify *r, const PodApp *a, const char *path, Volume *volume)
 {
         const AppImage *image = &r->images[pod_manifest_index_of(r->manifest, a) - r->first_app];
+        uint32_t n = MIN(pod_n_uids(&r->pod->config), UID_RANGE_SIZE);
 
         if (image->image->info.kind != IMAGE_KIND_OCI)
                 return;
@@ -119,7 +120,7 @@ static void take_attributes(const Reify *r, const PodApp *a, const char *path, V
                 fd = root_fd < 0 ? root_fd : open_in_root(root_fd, path, O_PATH | O_DIRECTORY);
                 if (fd < 0 || fstat(fd, &st) < 0)
                         continue;
-                if (st.st_uid < UID_RANGE_SIZE && st.st_gid < UID_RANGE_SIZE) {
+                if (st.st_uid < n && st.st_gid < n) {
                         volume->uid = st.st_uid;
                         volume->gid = st.st_gid;
                         volume->mode = st.st_mode & 01777U;

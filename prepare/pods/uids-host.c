@@ -15,8 +15,8 @@
  * Links are made and removed under an exclusive flock on .lock, since each is a look at the present one
  * first.
  *
- * The first 65536 uids have no link: they are those of the host, of which a pod may have some by the choice of its owner, and
- * processes of the host always have some.
+ * The first 65536 uids are those of the host, of which a pod may have some by the choice of its owner. As processes of the host always
+ * have some, a link for them whose store is missing is stale.
  */
 
 #include <dirent.h>
@@ -109,9 +109,11 @@ static int read_holder(int dir_fd, const char *key, Holder *ret)
         return 0;
 }
 
-/* Whether a process of the host runs with one of the uids. */
+/* Whether a process of the host runs with one of the uids, which says nothing about the host's own. */
 static bool range_is_in_use(uint32_t base)
 {
+        if (base == 0)
+                return false;
         DIR *proc = opendir("/proc");
         bool used = !proc;
 
@@ -233,7 +235,7 @@ int host_uids_take(const Pod *p, uint32_t base, Error *e)
 {
         Holder holder;
 
-        return base > 0 ? take(p, base, &holder, e) : 0;
+        return take(p, base, &holder, e);
 }
 
 int host_uids_claim(const Pod *p, Error *e)
@@ -243,10 +245,8 @@ int host_uids_claim(const Pod *p, Error *e)
         if (p->config.uid_base == 0 || !p->config.private_users)
                 return 0;
         int r = 0;
-        for (uint32_t i = 0; r >= 0 && i < pod_n_blocks(&p->config); i++) {
-                uint32_t base = pod_first_block(&p->config) + i * UID_RANGE_SIZE;
-                r = base > 0 ? take(p, base, &holder, e) : 0;
-        }
+        for (uint32_t i = 0; r >= 0 && i < pod_n_blocks(&p->config); i++)
+                r = take(p, pod_first_block(&p->config) + i * UID_RANGE_SIZE, &holder, e);
         if (r != -EEXIST)
                 return r;
         r = error_set(e, -EUSERS,
@@ -264,7 +264,7 @@ void host_uids_drop(const Pod *p, uint32_t base)
         char key[16];
 
         snprintf(key, sizeof(key), "%u", base);
-        if (base == 0 || open_directory(p->store, &dir_fd, &path, NULL) < 0 || dir_fd < 0 ||
+        if (open_directory(p->store, &dir_fd, &path, NULL) < 0 || dir_fd < 0 ||
             lock_directory(dir_fd, path, &lock_fd, NULL) < 0)
                 return;
         if (read_holder(dir_fd, key, &holder) >= 0 && is_holder(&holder, p))

@@ -12,11 +12,11 @@
  * in /etc/subuid.
  *
  * A program that a pod belongs to may choose the users of it: any number from any uid on, but for root. Whether they are free on
- * the host is that program's business. Each block of 65536 that they are in is registered, so that it is enough to look for one
- * base to know that a range is free, and no other pod of the store has users there. The first block, which has the host's own users,
- * is registered in the store only.
+ * the host is that program's business. Each block of 65536 that they are in is registered, the first one, which has the host's own users,
+ * too: so it is enough to look for one base to know that a range is free, and no other pod of the host has users there.
  */
 
+#include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
 
@@ -154,13 +154,18 @@ static bool is_user_or_group(uint32_t base)
         return getgrgid_r(base, &group, buffer, USER_BUFFER_SIZE, &found_group) == ERANGE || found_group;
 }
 
-/* systemd-nspawn --private-users=pick has a file for each range in use. */
+/* systemd-nspawn --private-users=pick has a locked file for each range in use, and so have running pods. Those of processes that were
+ * killed are not locked. The lock is looked at, not taken, as that would be in the way of who takes it now. */
 static bool is_picked_by_nspawn(uint32_t base)
 {
+        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
         char path[64];
 
         snprintf(path, sizeof(path), "/run/systemd/nspawn-uid/%u", base);
-        return access(path, F_OK) >= 0;
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (fd < 0)
+                return errno != ENOENT;
+        return fcntl(fd, F_OFD_GETLK, &lock) < 0 || lock.l_type != F_UNLCK;
 }
 
 /* What the host has users for, outside of acnspawn. */

@@ -11,8 +11,9 @@
  * tries again. What is left of a process that was killed is not locked; it is removed with the pod, unless another pod has the
  * range by then.
  *
- * Users that the owner of a pod has chosen may begin and end within such a range, of which systemd knows only the whole. The first one
- * has the users of the host: systemd does not pick it, and it needs no lock nor records.
+ * Users that the owner of a pod has chosen may begin and end within such a range, of which systemd knows only the whole: then the range
+ * that they begin in has the lock alone. The first one has the users of the host: systemd does not pick it, and it needs no lock nor
+ * records.
  */
 
 #include <fcntl.h>
@@ -175,7 +176,8 @@ static int claim_one(const Pod *p, UserClaim *c, Error *e)
                 return error_set_errno(e, fd, "Cannot lock " LOCKS "/%" PRIu32 ", the users of pod %s", base,
                                        pod_display_name(p));
         c->locks[c->n++] = fd;
-        int r = write_records(base);
+        /* A number below those of the pod is a user that it does not have, and others may. */
+        int r = base >= p->config.uid_base ? write_records(base) : 0;
         return r < 0 ? error_set_errno(e, r, "Cannot write records of the users of pod %s to " RECORDS,
                                        pod_display_name(p))
                      : 0;

@@ -2,10 +2,15 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Metrics of acnspawn-cri itself, in OpenMetrics format, and traces of its calls."""
 
+import array
 import errno
+import fcntl
+import random
 import re
 import socket
 import stat
+import struct
+import termios
 
 from cri_client import *
 
@@ -127,7 +132,7 @@ def clients_that_are_none(host):
         for request, answer in ((b"GET / HTTP/1.1\r\n\r\n", "404"), (b"GET /metricsx HTTP/1.1\r\n\r\n", "404"), (b"POST /metrics HTTP/1.1\r\n\r\n", "405"),
                                 (b"\0" * 100 + b"\r\n\r\n", "405"), (b"GET /metrics?x=1 HTTP/1.0\r\n\r\n", "200"), (b"GET /metrics " + b"x" * 9000, "431")):
             contains(ask(path, request)[0], "HTTP/1.1 " + answer)
-        # Those that say nothing, or not enough, or do not read; the oldest make way.
+        # Those that say nothing, or not enough, or do not wait for the reply; the oldest make way.
         idle = [connect(path) for _ in range(3 * MOST)]
         for n, x in enumerate(idle):
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -145,11 +150,19 @@ def clients_that_are_none(host):
         wait_for(lambda: len(os.listdir("/proc/%d/fd" % s.process.pid)) <= before, "the end of connections")
 
 
+def unused_port():
+    """One that no connection and no socket without a port of its own gets."""
+    first = int(read_text("/proc/sys/net/ipv4/ip_local_port_range").split()[0])
+    while True:
+        port = random.randrange(1024, max(first, 1025))
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return port
+
+
 @case
 def a_port_of_loopback(host):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = unused_port()
     with Service(host, "--metrics=%d" % port):
         with socket.create_connection(("127.0.0.1", port), timeout=patience(20)) as x:
             x.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
@@ -158,9 +171,9 @@ def a_port_of_loopback(host):
             equal(other.connect_ex(("127.0.0.2", port)), errno.ECONNREFUSED)
     # A port that another process has does not keep the service from its calls.
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
+        port = unused_port()
+        taken.bind(("127.0.0.1", port))
         taken.listen()
-        port = taken.getsockname()[1]
         with Service(host, "--metrics=%d" % port) as s:
             s.expected = ["Metrics are "]
             s.client().call("Version")
@@ -171,6 +184,43 @@ def a_port_of_loopback(host):
         p = subprocess.run([PROGRAM, "--metrics=" + value], capture_output=True, text=True)
         equal(p.returncode, 2, value)
         contains(p.stderr, "it is neither an absolute path nor the number of a port")
+
+
+def received(s):
+    """Bytes that have come and were not read."""
+    n = array.array("i", [0])
+    fcntl.ioctl(s, termios.FIONREAD, n)
+    return n[0]
+
+
+def unsent(s):
+    """Bytes that the other side of a connection on this host has in its buffer."""
+    ends = ["%08X:%04X" % (struct.unpack("=I", socket.inet_aton(a))[0], port) for a, port in (s.getpeername(), s.getsockname())]
+    return next((int(l.split()[4].split(":")[0], 16) for l in read_text("/proc/net/tcp").splitlines() if l.split()[1:3] == ends), 0)
+
+
+@case
+def a_client_that_reads_slowly(host):
+    """The reply is longer than the buffers of its connection, and goes on when they have place."""
+    port = unused_port()
+    with Service(host, "--metrics=%d" % port) as s, socket.socket() as x:
+        c = s.client()
+        for name, (_, method) in c.methods.items():  # each has figures then
+            with contextlib.suppress(grpc.RpcError):
+                if not method.server_streaming:
+                    c.call(name)
+        x.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+        x.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 200)
+        x.settimeout(patience(20))
+        x.connect(("127.0.0.1", port))
+        x.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        wait_for(lambda: received(x) > 0, "the begin of the reply")
+        c.call("Version")
+        buffered = received(x) + unsent(x)
+        head, _, body = read_all(x).partition("\r\n\r\n")
+        contains(head, "Content-Length: %d" % len(body))
+        parse(body)
+        true(0 < buffered < len(body), "the reply was in the buffers at once: %d bytes of %d" % (buffered, len(body)))
 
 
 @case

@@ -125,12 +125,44 @@ def ranges_of_any_start_and_length(host):
             equal(os.stat(directory + "/new").st_uid, 0)
             leader = json.loads(c.call("PodSandboxStatus", pod_sandbox_id=i, verbose=True).info["info"])["pid"]
             equal(os.stat("/proc/%d" % leader).st_uid, base, "the owner of the pod's processes on the host")
+            # systemd knows the blocks, and users of those that begin with one of the sandbox.
+            blocks = range(base - base % 65536, base + length, 65536)
+            equal([n for n in blocks if os.path.exists("/run/systemd/nspawn-uid/%d" % n)], [n for n in blocks if n > 0])
+            equal([n for n in blocks if os.path.lexists("/run/userdb/%d.user" % n)], [n for n in blocks if n >= base])
             # Another sandbox has no users in the same blocks.
             other = ranges(base + length, 10)
             code, message = c.refused("RunPodSandbox", config=config("second", userns=users(other, other)))
             equal((code, "are those of another pod" in message), ("FAILED_PRECONDITION", True), message)
             remove(c, i)
-        equal([n for n in os.listdir("/run/userdb") if n in ("0.user", "0.group", "acnspawn-0.user")] if os.path.isdir("/run/userdb") else [], [])
+
+
+@case
+def volumes_of_an_image_belong_to_users_of_the_sandbox(host):
+    """The directory of the image has an owner that the sandbox does not have, or one that it has."""
+    layout, bundle = host.path("layout"), host.path("bundle")
+    if not shutil.which("umoci"):
+        raise Skip("umoci is not installed")
+    umoci = lambda *args: subprocess.run(["umoci", *args], check=True, capture_output=True)
+    umoci("init", "--layout", layout)
+    umoci("new", "--image", layout + ":a")
+    umoci("unpack", "--image", layout + ":a", bundle)
+    os.mkdir(bundle + "/rootfs/bin")
+    for name in "sh", "sleep", "stat":
+        shutil.copy(BUSYBOX, bundle + "/rootfs/bin/" + name)
+    for name, uid, gid in ("data", 999, 5), ("group", 5, 999), ("few", 3, 4):
+        os.mkdir(bundle + "/rootfs/" + name)
+        os.chown(bundle + "/rootfs/" + name, uid, gid)
+    umoci("repack", "--image", layout + ":a", bundle)
+    umoci("config", "--image", layout + ":a", "--config.volume", "/data", "--config.volume", "/group", "--config.volume", "/few")
+    image_id = host.acnspawn("fetch", "oci:" + layout + ":a").expect(0).out.strip()
+    some = ranges(BASE + 7, 6)
+    with Service(host) as s:
+        c = s.client()
+        i = c.call("RunPodSandbox", config=config(userns=users(some, some))).pod_sandbox_id
+        context = {"namespace_options": {"network": 2, "pid": 1, "userns_options": users(some, some)}}
+        a = start(c, i, "main", image_id, SLEEP, context=context)
+        equal(sh(c, a, "stat -c %u:%g /data /group /few; >/data/x && >/few/x && echo made").split(), ["0:0", "0:0", "3:4", "made"])
+        remove(c, i)
 
 
 @case

@@ -13,6 +13,7 @@
 #include "prepare/pods/pods-internal.h"
 #include "tests/unit/pod.h"
 #include "tests/unit/scratch.h"
+#include "tests/unit/small-disk.h"
 #include "tests/unit/test.h"
 
 #define USEC_HOUR (3600ULL * 1000000ULL)
@@ -841,6 +842,16 @@ static int link_range(const Scratch *host, uint32_t base, const char *uuid, cons
         return scratch_symlink(host, key, target);
 }
 
+/* The range that P would get now: the first ones for it may be users of the real host. */
+static uint32_t first_free_base(Pod *p)
+{
+        uint32_t base = pod_allocate_uids(p, NULL) < 0 ? 0 : p->config.uid_base;
+
+        pod_drop_uids(p);
+        p->config.uid_base = 0;
+        return base;
+}
+
 /* Threat D5. */
 TEST(ranges_of_two_stores_are_disjoint)
 {
@@ -958,8 +969,7 @@ TEST(chosen_ranges)
         ASSERT_EQ(count_host_ranges(&host), 0);
 }
 
-/* They may begin and end anywhere. Blocks of which a pod has some are its own; in the first one are the host's users, for whom other
- * stores are not looked at. */
+/* They may begin and end anywhere. Blocks of which a pod has some are its own, also the first one, in which are the host's users. */
 TEST(chosen_ranges_of_any_start_and_length)
 {
         TWO_STORES(s, t);
@@ -973,7 +983,7 @@ TEST(chosen_ranges_of_any_start_and_length)
         ASSERT_EQ(pod_first_block(&p->config), 0);
         ASSERT_EQ(pod_n_blocks(&p->config), 2);
         ASSERT_EQ(count(s, "uids"), 2);
-        ASSERT_EQ(count_host_ranges(&host), 1);
+        ASSERT_EQ(count_host_ranges(&host), 2);
         ASSERT_ERR(pod_take_uids(q, 1, 1, &e), -EUSERS);
         ASSERT_CONTAINS(e.message,
                         "The users 1 to 1, or others of their blocks of 65536, are those of another pod");
@@ -983,16 +993,34 @@ TEST(chosen_ranges_of_any_start_and_length)
         ASSERT_EQ(count(s, "uids"), 2);
         ASSERT_ERR(pod_take_uids(r, 101000, 7, &e), -EUSERS);
         error_done(&e);
-        ASSERT_OK(pod_take_uids(r, 2000, 60000, &e));
+        ASSERT_ERR(pod_take_uids(r, 2000, 60000, &e), -EUSERS);
+        error_done(&e);
         ASSERT_OK(pod_take_uids(q, 0x2FFFF, 2, &e));
         ASSERT_EQ(pod_first_block(&q->config), 0x20000);
-        ASSERT_EQ(count_host_ranges(&host), 3);
+        ASSERT_EQ(count_host_ranges(&host), 4);
         pod_abandon(p);
         ASSERT_EQ(count(s, "uids"), 2);
+        ASSERT_EQ(count_host_ranges(&host), 2);
+        ASSERT_OK(pod_take_uids(r, 2000, 60000, &e));
         pod_abandon(q);
         pod_abandon(r);
         ASSERT_EQ(count(s, "uids"), 0);
         ASSERT_EQ(count(t, "uids"), 0);
+        ASSERT_EQ(count_host_ranges(&host), 0);
+}
+
+/* Of the host's users processes of the host always have some, so a link of a store that is missing holds nothing. */
+TEST(first_block_of_a_missing_store_is_free)
+{
+        static const char gone[] = "21234567-89ab-4def-8123-456789abcdef";
+        TWO_STORES(s, t);
+        _cleanup_(pod_freep) Pod *p = NULL;
+
+        ASSERT_OK(pod_new(s, &p, &e));
+        ASSERT_OK(link_range(&host, 0, gone, "/nonexistent/store"));
+        ASSERT_OK(pod_take_uids(p, 1000, 3000, &e));
+        ASSERT_EQ(count_host_ranges(&host), 1);
+        pod_abandon(p);
         ASSERT_EQ(count_host_ranges(&host), 0);
 }
 
@@ -1006,7 +1034,7 @@ TEST(stale_range_is_taken)
                 _cleanup_(pod_freep) Pod *p = NULL;
 
                 ASSERT_OK(pod_new(s, &p, &e));
-                uint32_t first = uid_base_nth(p->uuid, 0);
+                uint32_t first = first_free_base(p);
                 if (i == 3)
                         ASSERT_OK(link_range(&host, first, "nobody", "/"));
                 else
@@ -1019,6 +1047,37 @@ TEST(stale_range_is_taken)
                 pod_abandon(p);
         }
         ASSERT_EQ(count_host_ranges(&host), 0);
+}
+
+static void lock_range_of_nspawn(void)
+{
+        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        TWO_STORES(s, t);
+        _cleanup_(pod_freep) Pod *p = NULL;
+        char path[64];
+
+        ASSERT_TRUE(mount("run", "/run", "tmpfs", 0, NULL) >= 0);
+        ASSERT_OK(mkdir_p("/run/systemd/nspawn-uid", 0755));
+        ASSERT_OK(pod_new(s, &p, &e));
+        uint32_t first = first_free_base(p);
+        snprintf(path, sizeof(path), "/run/systemd/nspawn-uid/%u", first);
+        _cleanup_close_ int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+        ASSERT_TRUE(fd >= 0);
+        ASSERT_EQ(first_free_base(p), first);
+        ASSERT_OK(fcntl(fd, F_OFD_SETLK, &lock));
+        ASSERT_NE(first_free_base(p), first);
+        ASSERT_EQ(unlink(path), 0);
+        ASSERT_EQ(mkfifo(path, 0600), 0);
+        ASSERT_EQ(first_free_base(p), first);
+        ASSERT_EQ(unlink(path), 0);
+        ASSERT_EQ(symlink("/dev/null", path), 0);
+        ASSERT_NE(first_free_base(p), first);
+}
+
+/* What is left of one that was killed does not keep its range. */
+TEST(range_is_that_of_a_container_while_it_is_locked)
+{
+        on_small_disk("size=20m", lock_range_of_nspawn);
 }
 
 static void note_uids(const GcItem *item, void *userdata)
@@ -1103,6 +1162,7 @@ TEST(ranges_are_exhausted)
 
         ASSERT_OK(pod_new(s, &p, &e));
         ASSERT_OK(pod_new(t, &q, &e));
+        uint32_t free_one = first_free_base(p);
         ASSERT_OK(link_range(&host, 0x80000, q->uuid, store_path(t)));
         for (uint32_t base = 0x90000; base <= 0x6FFF0000; base += UID_RANGE_SIZE) {
                 char other[16];
@@ -1113,12 +1173,11 @@ TEST(ranges_are_exhausted)
         ASSERT_CONTAINS(e.message, "No range of 65536 uids is free for pod");
         ASSERT_CONTAINS(e.hint, "in each store of this host");
         ASSERT_EQ(count(s, "uids"), 0);
-        /* Not the first one that it looks at. */
         char key[16];
-        snprintf(key, sizeof(key), "%u", uid_base_nth(p->uuid, 100));
+        snprintf(key, sizeof(key), "%u", free_one);
         ASSERT_OK(unlinkat(host.fd, key, 0));
         ASSERT_OK(pod_allocate_uids(p, &e));
-        ASSERT_EQ(p->config.uid_base, uid_base_nth(p->uuid, 100));
+        ASSERT_EQ(p->config.uid_base, free_one);
         pod_abandon(p);
         pod_abandon(q);
 }
@@ -1617,6 +1676,19 @@ TEST(config_with_users_of_any_start)
         ASSERT_OK(parse_config(text, &again, &e));
         ASSERT_EQ(again.uid_base, 1000);
         ASSERT_EQ(pod_n_uids(&again), 100000);
+        ASSERT_CONTAINS(text, "\"uidCount\"");
+}
+
+/* Versions that do not know the number of users refuse a pod that has it, so only those that need it do. */
+TEST(config_without_a_number_of_users)
+{
+        _cleanup_(pod_config_done) PodConfig c = {};
+        _cleanup_error_ Error e = ERROR_NULL;
+        _cleanup_free_ char *text = NULL;
+
+        ASSERT_OK(parse_config(CONFIG("524288", ""), &c, &e));
+        ASSERT_OK(pod_config_format(&c, &text, &e));
+        ASSERT_NOT_CONTAINS(text, "uidCount");
 }
 
 TEST(config_refused)
@@ -2190,7 +2262,9 @@ int main(void)
         RUN(chosen_range);
         RUN(chosen_ranges);
         RUN(chosen_ranges_of_any_start_and_length);
+        RUN(first_block_of_a_missing_store_is_free);
         RUN(stale_range_is_taken);
+        RUN(range_is_that_of_a_container_while_it_is_locked);
         RUN(ranges_of_killed_processes_are_collected);
         RUN(range_is_claimed_when_a_pod_starts);
         RUN(directory_of_ranges_is_roots_alone);
@@ -2213,6 +2287,7 @@ int main(void)
         RUN(more_pods_than_descriptors);
         RUN(config);
         RUN(config_with_users_of_any_start);
+        RUN(config_without_a_number_of_users);
         RUN(config_refused);
         RUN(owner_removes_its_pods);
         RUN(owned_pods_of_a_former_boot_are_collected);

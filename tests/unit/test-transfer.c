@@ -285,6 +285,8 @@ TEST(stalled)
         NET(n, INSECURE_HTTP);
         uint64_t begin = now_usec(CLOCK_MONOTONIC);
 
+        n.stall_usec = 300 * 1000ULL;
+        ASSERT_OK(net_open(&n, INSECURE_HTTP));
         ASSERT_ERR(net_get(&n, &s, "/silent"), -ETIMEDOUT);
         ASSERT_CONTAINS(n.error.message, "has not answered within 0.3 s");
         ASSERT_EQ(s.n_requests, 3);

@@ -28,6 +28,7 @@ typedef struct Net {
         size_t size;
         int fd;
         TransferRequest request; /* but for the URL */
+        uint64_t stall_usec;     /* long, as a server of a busy machine may be late; for net_open() */
 } Net;
 
 static inline void net_done(Net *n)
@@ -54,7 +55,7 @@ static inline int net_open(Net *n, unsigned insecure)
                                    .config_dirs = n->dirs,
                                    .n_retries = 3,
                                    .connect_timeout_usec = 5 * 1000000ULL,
-                                   .stall_timeout_usec = 300 * 1000ULL,
+                                   .stall_timeout_usec = n->stall_usec,
                                    .retry_delay_usec = 5 * 1000ULL,
                                    .retry_after_max_usec = 1500 * 1000ULL,
                                    .note = net_note,
@@ -71,7 +72,7 @@ static inline int net_new(Net *n, unsigned insecure)
                         "no_proxy",   "NO_PROXY",    "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR"};
         char path[PATH_MAX + 16];
 
-        *n = (Net){.scratch = SCRATCH_NULL, .fd = -EBADF};
+        *n = (Net){.scratch = SCRATCH_NULL, .fd = -EBADF, .stall_usec = 20 * 1000000ULL};
         for (size_t i = 0; i < ELEMENTSOF(variables); i++)
                 (void) unsetenv(variables[i]);
         int r = scratch_new(&n->scratch);
