@@ -537,6 +537,48 @@ def a_launch_that_does_not_get_ready_blocks_nothing(host):
 
 
 @case
+def a_replacement_follows_the_launch_of_its_app(host):
+    """When it was queued, the app was another one of the name."""
+    uuid = empty_pod(host)
+    late = "while ! test -e /out/go; do sleep 0.05; done; poke notify READY=1; " + STAY
+    id, never = fetch(host), fetch(host, late, "example.com/never", annotations=NOTIFY)
+    c, supervisor = Connection(host, uuid), host.supervisor(uuid)
+    for kept in False, True:
+        c.call("AddApp", **adding("x", id))
+        equal(c.call("StartApp", app="x"), {})
+        before = set(children_of(supervisor))
+        with promptly():
+            adds = send_call(host, uuid, "AddApp", **adding("b", id))
+            held = hold_preparation(supervisor, before)
+        calls = [send_call(host, uuid, "RemoveApp", app="x", stop=True),
+                 send_call(host, uuid, "LaunchGroup", apps=[adding("x", id), adding("y", never, "example.com/never")])]
+        for _ in range(2):
+            c.call("Describe")  # the calls before are taken
+        calls.append(send_call(host, uuid, "ReplaceApp", app="x", image="example.com/never", imageID=never))
+        for _ in range(2):
+            c.call("Describe")
+        os.kill(held, signal.SIGCONT)
+        equal((answer(adds)["app"], answer(calls[0])), ("b", {}))
+        wait_for(lambda: app_of(c, "y") and (c.state("x"), c.state("y")) == ("running", "starting"), lambda: "the launch: %s" % c.call("Describe")["apps"])
+        true(not is_answered(calls[2], 0.5), "the replacement waits")
+        if kept:
+            touch(host, uuid, "y", "go")
+            equal(answer(calls[1])["apps"], ["x", "y"])
+            wait_for(lambda: app_of(c, "x")["image"] == "example.com/never", "the replacement")
+            break
+        host.wait_at_rest(uuid)
+        n = len(clients_of(supervisor))
+        waits = host.start("wait", "p", "x")
+        wait_for(lambda: len(clients_of(supervisor)) == n + 1 and at_rest(waits.pid), "that the command waits")
+        calls[1].socket.close()
+        host.finish(waits, 20)
+        equal(answer(calls[2]), ("NoSuchApp", {"app": "x"}))
+        equal([a["name"] for a in c.call("Describe")["apps"]], ["b"])
+        equal(c.call("RemoveApp", app="b"), {})
+    host.acnspawn("stop", "--force", uuid).expect(0)
+
+
+@case
 def a_launch_ends_with_its_caller(host):
     uuid, never, c, waiting = begin_launch(host)
     follower = send_call(host, uuid, "RemoveApp", app="a")
