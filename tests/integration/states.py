@@ -334,6 +334,44 @@ def a_reexec_of_the_pods_systemd_does_not_count_the_time_of_a_pause(host):
 
 
 @case
+def time_that_apps_ask_for_is_sent_again_to_a_systemd_that_executes_itself(host):
+    """An app asks for more time to run, another one for more to stop. What the supervisor sends is looked at."""
+    need_strace()
+    uuid = empty_pod(host)
+    more, end = "poke notify EXTEND_TIMEOUT_USEC=900000000", "while ! test -e /out/end; do sleep 0.05; done; exit 7"
+    run = fetch(host, "poke notify READY=1; touch /out/up; while ! test -e /out/go; do sleep 0.05; done; %s; touch /out/asked; %s" % (more, end),
+                "example.com/run", annotations=NOTIFY)
+    drains = fetch(host, "trap '%s; : >/out/stopping; %s' TERM; poke notify READY=1; touch /out/up; while :; do sleep 0.05; done" % (more, end),
+                   "example.com/drains", annotations=NOTIFY)
+    c, supervisor = Connection(host, uuid), host.supervisor(uuid)
+    c.call("AddApp", **adding("a", run, "example.com/run", annotations=NOTIFY + annotated(max_runtime="5min")))
+    c.call("AddApp", **adding("b", drains, "example.com/drains", annotations=NOTIFY + annotated(stop_timeout="5min")))
+    for app in "a", "b":
+        equal(c.call("StartApp", app=app), {})
+        await_file(host, app, "up")
+    touch(host, uuid, "a", "go")
+    stop = send_call(host, uuid, "StopApp", app="b")
+    await_file(host, "a", "asked")
+    await_file(host, "b", "stopping")
+    host.wait_at_rest(uuid)
+    log = os.path.join(host.tmp, "strace.log")
+    p = subprocess.Popen(["strace", "-qq", "-s", "200", "-e", "trace=sendmsg", "-o", log, "-p", str(supervisor)])
+    sent = lambda: [int(n) for n in re.findall(r"EXTEND_TIMEOUT_USEC=(\d+)", read_text(log))]
+    try:
+        wait_for(lambda: tracer_of(supervisor) == p.pid, "that the supervisor is traced")
+        reexecute(host.leader(uuid))
+        wait_for(lambda: len(sent()) >= 2, "two extensions")
+    finally:
+        p.terminate()
+        p.wait()
+    true(min(sent()) > 400e6, "what was sent: %s" % sent())
+    for app in "a", "b":
+        touch(host, uuid, app, "end")
+    equal(answer(stop), {})
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
 def the_time_for_a_delay_before_a_restart_is_extended_in_a_pause(host):
     """Its launcher asks for an hour more than the delay, which a pause may outlast: what the supervisor sends is looked at."""
     need_strace()
