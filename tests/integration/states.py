@@ -334,6 +334,44 @@ def a_reexec_of_the_pods_systemd_does_not_count_the_time_of_a_pause(host):
 
 
 @case
+def time_that_apps_ask_for_is_sent_again_to_a_systemd_that_executes_itself(host):
+    """An app asks for more time to run, another one for more to stop. What the supervisor sends is looked at."""
+    need_strace()
+    uuid = empty_pod(host)
+    more, end = "poke notify EXTEND_TIMEOUT_USEC=900000000", "while ! test -e /out/end; do sleep 0.05; done; exit 7"
+    run = fetch(host, "poke notify READY=1; touch /out/up; while ! test -e /out/go; do sleep 0.05; done; %s; touch /out/asked; %s" % (more, end),
+                "example.com/run", annotations=NOTIFY)
+    drains = fetch(host, "trap '%s; : >/out/stopping; %s' TERM; poke notify READY=1; touch /out/up; while :; do sleep 0.05; done" % (more, end),
+                   "example.com/drains", annotations=NOTIFY)
+    c, supervisor = Connection(host, uuid), host.supervisor(uuid)
+    c.call("AddApp", **adding("a", run, "example.com/run", annotations=NOTIFY + annotated(max_runtime="5min")))
+    c.call("AddApp", **adding("b", drains, "example.com/drains", annotations=NOTIFY + annotated(stop_timeout="5min")))
+    for app in "a", "b":
+        equal(c.call("StartApp", app=app), {})
+        await_file(host, app, "up")
+    touch(host, uuid, "a", "go")
+    stop = send_call(host, uuid, "StopApp", app="b")
+    await_file(host, "a", "asked")
+    await_file(host, "b", "stopping")
+    host.wait_at_rest(uuid)
+    log = os.path.join(host.tmp, "strace.log")
+    p = subprocess.Popen(["strace", "-qq", "-s", "200", "-e", "trace=sendmsg", "-o", log, "-p", str(supervisor)])
+    sent = lambda: [int(n) for n in re.findall(r"EXTEND_TIMEOUT_USEC=(\d+)", read_text(log))]
+    try:
+        wait_for(lambda: tracer_of(supervisor) == p.pid, "that the supervisor is traced")
+        reexecute(host.leader(uuid))
+        wait_for(lambda: len(sent()) >= 2, "two extensions")
+    finally:
+        p.terminate()
+        p.wait()
+    true(min(sent()) > 400e6, "what was sent: %s" % sent())
+    for app in "a", "b":
+        touch(host, uuid, app, "end")
+    equal(answer(stop), {})
+    host.acnspawn("stop", uuid).expect(0)
+
+
+@case
 def the_time_for_a_delay_before_a_restart_is_extended_in_a_pause(host):
     """Its launcher asks for an hour more than the delay, which a pause may outlast: what the supervisor sends is looked at."""
     need_strace()
@@ -534,6 +572,48 @@ def a_launch_that_does_not_get_ready_blocks_nothing(host):
     equal(([a["name"] for a in c.call("Describe")["apps"]], on_disk()), (["x"], ["x"]))
     wait_for(lambda: os.listdir(host.pod_dir(uuid) + "/apps") == ["x"], "the files of the group to be removed")
     host.acnspawn("stop", uuid).expect(0)
+
+
+@case
+def a_replacement_follows_the_launch_of_its_app(host):
+    """When it was queued, the app was another one of the name."""
+    uuid = empty_pod(host)
+    late = "while ! test -e /out/go; do sleep 0.05; done; poke notify READY=1; " + STAY
+    id, never = fetch(host), fetch(host, late, "example.com/never", annotations=NOTIFY)
+    c, supervisor = Connection(host, uuid), host.supervisor(uuid)
+    for kept in False, True:
+        c.call("AddApp", **adding("x", id))
+        equal(c.call("StartApp", app="x"), {})
+        before = set(children_of(supervisor))
+        with promptly():
+            adds = send_call(host, uuid, "AddApp", **adding("b", id))
+            held = hold_preparation(supervisor, before)
+        calls = [send_call(host, uuid, "RemoveApp", app="x", stop=True),
+                 send_call(host, uuid, "LaunchGroup", apps=[adding("x", id), adding("y", never, "example.com/never")])]
+        for _ in range(2):
+            c.call("Describe")  # the calls before are taken
+        calls.append(send_call(host, uuid, "ReplaceApp", app="x", image="example.com/never", imageID=never))
+        for _ in range(2):
+            c.call("Describe")
+        os.kill(held, signal.SIGCONT)
+        equal((answer(adds)["app"], answer(calls[0])), ("b", {}))
+        wait_for(lambda: app_of(c, "y") and (c.state("x"), c.state("y")) == ("running", "starting"), lambda: "the launch: %s" % c.call("Describe")["apps"])
+        true(not is_answered(calls[2], 0.5), "the replacement waits")
+        if kept:
+            touch(host, uuid, "y", "go")
+            equal(answer(calls[1])["apps"], ["x", "y"])
+            wait_for(lambda: app_of(c, "x")["image"] == "example.com/never", "the replacement")
+            break
+        host.wait_at_rest(uuid)
+        n = len(clients_of(supervisor))
+        waits = host.start("wait", "p", "x")
+        wait_for(lambda: len(clients_of(supervisor)) == n + 1 and at_rest(waits.pid), "that the command waits")
+        calls[1].socket.close()
+        host.finish(waits, 20)
+        equal(answer(calls[2]), ("NoSuchApp", {"app": "x"}))
+        equal([a["name"] for a in c.call("Describe")["apps"]], ["b"])
+        equal(c.call("RemoveApp", app="b"), {})
+    host.acnspawn("stop", "--force", uuid).expect(0)
 
 
 @case

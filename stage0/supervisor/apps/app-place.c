@@ -45,8 +45,11 @@ void app_place_handle(AppInstance *a, PlaceEvent event)
 {
         const StateTransition *t = state_table_find(&table, a->place, event);
 
-        if (!t)
+        if (!t) {
+                if (event == PLACE_IS_FREE) /* those who wait for it are to be told */
+                        a->place = PLACE_REMOVED;
                 return;
+        }
         a->place = t->to;
         if (t->action != STATE_ONLY)
                 a->units[0].held = t->action == HOLD;

@@ -549,7 +549,8 @@ static bool is_decided(AppCall *a)
 }
 
 /* If systemd still has the job, it merges both. An app that the lost job has started is not restarted a second time. The request to
- * kill an app that does not stop may have been lost as well. */
+ * kill an app that does not stop may have been lost as well. If it was not, and the app has ended, a connection may just have it started
+ * again: that execution has its own time to stop. */
 static void repeat(AppCall *a)
 {
         if (is_decided(a)) {
@@ -562,7 +563,7 @@ static void repeat(AppCall *a)
         if (r < 0) {
                 reply_errno(a, r);
                 call_done(a);
-        } else if (!a->starts && pod_timer_has_expired(a->timer))
+        } else if (!a->starts && a->app->units[0].life == UNIT_UP && pod_timer_has_expired(a->timer))
                 on_stop_timeout(a);
 }
 

@@ -62,7 +62,8 @@ struct AppNotices {
         unsigned n, n_main_pids;
         bool warned;           /* a refused main process was reported, in this execution */
         uint64_t extend_until; /* a time-out that is not passed on yet, or 0 */
-        uint64_t stop_until;   /* when the call that stops the app kills it; or 0 */
+        uint64_t stop_until; /* when the call that stops the app kills it, or how long the app asks to have for its stop; or 0 */
+        uint64_t asked_until; /* when the time-out of a stop is over that is not reported yet; or 0 */
         /* When the time-out is over that its unit has while it does this; UINT64_MAX: it has none. */
         uint64_t unit_until[_UNIT_ACTIVITY_MAX];
         UnitActivity activity; /* as systemd has reported */
@@ -202,6 +203,21 @@ static void pass_on(AppNotices *a, const char *name, const char *value)
                           strerror(-r));
 }
 
+/* What the timer of the unit is for. What systemd does by now may not have been reported yet. */
+static UnitActivity find_activity(const AppNotices *a)
+{
+        return app_is_ending(a->app) || admission_runs_post_stop(a->app) ? UNIT_STOPS
+                                                                         : a->app->units[0].activity;
+}
+
+static void keep_extension(AppNotices *a, uint64_t until)
+{
+        UnitActivity activity = find_activity(a);
+        uint64_t *kept = activity == UNIT_STOPS ? &a->stop_until : &a->unit_until[activity];
+
+        *kept = MAX(*kept, until);
+}
+
 /* systemd has two timers for the start: one for exec(), which the app is past, and one for the launcher that
  * waits. The request is for the second, so it is kept until that launcher has connected. */
 static void extend(AppNotices *a)
@@ -212,7 +228,7 @@ static void extend(AppNotices *a)
         if ((!a->ready && a->waiting_fd < 0) || a->extend_until <= now)
                 return;
         snprintf(value, sizeof(value), "%" PRIu64, a->extend_until - now);
-        a->unit_until[UNIT_STARTS] = MAX(a->unit_until[UNIT_STARTS], a->extend_until);
+        keep_extension(a, a->extend_until);
         a->extend_until = 0;
         pass_on(a, "EXTEND_TIMEOUT_USEC", value);
 }
@@ -232,22 +248,17 @@ static uint64_t stop_deadline(const AppNotices *a)
         return deadline_after(a->app->settings.stop_timeout_usec ?: a->all->pod->config.stop_timeout_usec);
 }
 
-/* What the timer of the unit is for. What systemd does by now may not have been reported yet. */
-static UnitActivity find_activity(const AppNotices *a)
-{
-        return app_is_ending(a->app) || admission_runs_post_stop(a->app) ? UNIT_STOPS
-                                                                         : a->app->units[0].activity;
-}
-
 /* When the time-out of the unit, which is up, is over; UINT64_MAX: it has none. */
-static uint64_t find_timeout(const AppNotices *a)
+static uint64_t find_timeout(AppNotices *a)
 {
         UnitActivity activity = find_activity(a);
 
         if (activity != UNIT_STOPS)
                 return a->unit_until[activity];
         bool begun = a->activity == UNIT_STOPS || admission_runs_post_stop(a->app);
-        return MAX(a->stop_until, begun ? a->unit_until[UNIT_STOPS] : stop_deadline(a));
+        if (!begun && a->asked_until == 0)
+                a->asked_until = stop_deadline(a);
+        return MAX(a->stop_until, begun ? a->unit_until[UNIT_STOPS] : a->asked_until);
 }
 
 /* The pod is frozen: the time counts from when systemd reads the message, which is when it continues. */
@@ -262,7 +273,8 @@ static void extend_frozen(AppNotices *a)
                 send_extension(a, MAX(until, now + GRACE_USEC) - now);
 }
 
-/* No app gets more time by that, however often. */
+/* No app gets more time by that, however often; one that is asked to stop gets its stop time-out once more at most. The pod's systemd
+ * may be there again before a supervisor that is stopped has sent this: it uses its own time-outs then. */
 void notices_extend_again(Notices *n)
 {
         uint64_t now = now_usec(CLOCK_MONOTONIC);
@@ -298,6 +310,7 @@ void notices_set_frozen(Notices *n, bool frozen)
                 if (!a)
                         continue;
                 a->stop_until += a->stop_until > 0 ? passed : 0;
+                a->asked_until += a->asked_until > 0 && a->asked_until < UINT64_MAX ? passed : 0;
                 for (size_t i = 0; i < ELEMENTSOF(a->unit_until); i++)
                         a->unit_until[i] += a->unit_until[i] < UINT64_MAX ? passed : 0;
                 if (frozen)
@@ -355,7 +368,7 @@ void notices_set_activity(AppInstance *app, UnitLife life, UnitActivity activity
         bool stopping = life == UNIT_UP && activity == UNIT_STOPS, stopped = a->activity == UNIT_STOPS;
         /* If the unit was down when systemd reported it, only the end of the stop is reported. */
         if (!stopping && (stopped || life != UNIT_UP))
-                a->stop_until = 0;
+                a->stop_until = a->asked_until = 0;
         if (life == UNIT_UP && activity != UNIT_STARTS && a->activity != activity)
                 begin_activity(a, activity);
         a->activity = life == UNIT_UP ? activity : UNIT_STARTS;

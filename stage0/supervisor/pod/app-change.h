@@ -84,6 +84,10 @@ void change_step_back(AppChange *c);
 /* C, the current change, waits until LAUNCH is concluded. */
 void change_follow(AppChange *c, AppChange *launch);
 
+/* The first change that IS_IT() says is looked for, wherever it waits; or NULL. */
+AppChange *change_find(const Supervisor *s, bool (*is_it)(const AppChange *c, const void *data),
+                       const void *data);
+
 /* Has systemd run a job, as manager_link_run(). */
 int change_run(AppChange *c, const char *method, const char *unit,
                void (*done)(AppChange *c, int r, const char *result));

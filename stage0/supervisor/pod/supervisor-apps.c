@@ -227,13 +227,16 @@ void change_follow(AppChange *c, AppChange *launch)
         process_changes(s);
 }
 
+/* The starts of its group may have ended meanwhile: it is queued behind the current change then. */
 static AppChange *find_launch(const Supervisor *s, const char *name)
 {
-        AppChange *c = s->launches;
-
-        while (c && !group_has(c, name))
-                c = c->next;
-        return c;
+        for (AppChange *c = s->launches; c; c = c->next)
+                if (group_has(c, name))
+                        return c;
+        for (AppChange *c = s->changes; c; c = c->next)
+                if (c->step == STEP_STARTED && group_has(c, name))
+                        return c;
+        return NULL;
 }
 
 /* --- Adding -------------------------------------------------------------------------------------------- */
@@ -691,8 +694,8 @@ static void cancel_launch(AppChange *c, AppChange *launch)
         _cleanup_free_ char *why = NULL;
 
         (void) xasprintf(&why, "App %s is removed", c->name);
-        change_follow(c, launch);
         group_cancel(launch, -ECANCELED, why ?: "One of them is removed");
+        change_follow(c, launch); /* which may be over then */
 }
 
 static void begin_removing(AppChange *c)
@@ -761,6 +764,17 @@ static void begin_adding(AppChange *c)
                               NULL, NULL, &e);
 }
 
+/* The app may have become one of a group that starts since the call was queued. */
+static void begin_replacing(AppChange *c)
+{
+        AppChange *launch = find_launch(c->supervisor, c->name);
+
+        if (launch)
+                change_follow(c, launch);
+        else
+                replace_begin(c);
+}
+
 static void begin(AppChange *c)
 {
         switch (c->kind) {
@@ -769,7 +783,7 @@ static void begin(AppChange *c)
                 begin_adding(c);
                 break;
         case CHANGE_REPLACES:
-                replace_begin(c);
+                begin_replacing(c);
                 break;
         case CHANGE_REMOVES:
                 begin_removing(c);
@@ -885,24 +899,31 @@ int supervisor_launch_group(Supervisor *s, json_object *request, const void *cal
         return r;
 }
 
-static AppChange *find_call(const Supervisor *s, const void *caller)
+/* Of LIST, and of what follows the launches in it. */
+static AppChange *find_in(AppChange *list, bool (*is_it)(const AppChange *c, const void *data),
+                          const void *data)
 {
-        for (AppChange *c = s->changes; c; c = c->next)
-                if (c->caller == caller)
-                        return c;
-        for (AppChange *launch = s->launches; launch; launch = launch->next) {
-                if (launch->caller == caller)
-                        return launch;
-                for (AppChange *c = launch->followers; c; c = c->next)
-                        if (c->caller == caller)
-                                return c;
-        }
-        return NULL;
+        AppChange *found = NULL;
+
+        for (AppChange *c = list; c && !found; c = c->next)
+                found = is_it(c, data) ? c : find_in(c->followers, is_it, data);
+        return found;
+}
+
+AppChange *change_find(const Supervisor *s, bool (*is_it)(const AppChange *c, const void *data),
+                       const void *data)
+{
+        return find_in(s->changes, is_it, data) ?: find_in(s->launches, is_it, data);
+}
+
+static bool is_launch_of(const AppChange *c, const void *caller)
+{
+        return c->caller == caller;
 }
 
 void supervisor_cancel_launch(Supervisor *s, const void *caller)
 {
-        AppChange *c = find_call(s, caller);
+        AppChange *c = change_find(s, is_launch_of, caller);
 
         if (c)
                 group_cancel(c, -ECANCELED, "Its caller has disconnected");

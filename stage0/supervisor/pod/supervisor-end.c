@@ -234,7 +234,7 @@ static int judge_readiness(Supervisor *s, const AppStatus *l, int status, Error 
 {
         if (status < 0 || supervisor_is_up(s))
                 return status;
-        if (s->boot == BOOT_LATE || s->boot == BOOT_LATE_SILENT) {
+        if (s->boot >= BOOT_LATE_SILENT) {
                 int r = error_set(e, -ETIME, "Pod %s %s: %s", pod_display_name(s->pod),
                                   s->unhealthy ? "does not get ready, as a health check fails"
                                                : "was not ready in time",

@@ -41,8 +41,9 @@ typedef enum BootState {
         BOOT_HEARD,       /* it is: a launcher has asked for something */
         BOOT_DONE,        /* it has started all units; the pod may wait for apps, or for the disk */
         BOOT_UP,          /* those who wait were told that the pod is up */
-        BOOT_LATE_SILENT, /* the pod was not up in time and is to end, before its systemd was heard of */
-        BOOT_LATE,
+        BOOT_LATE_SILENT, /* the pod was not up in time and is to end, before its systemd was heard of, */
+        BOOT_LATE_HEARD,  /* before it has started all units, */
+        BOOT_LATE,        /* or after that */
         _BOOT_STATE_MAX,
 } BootState;
 
@@ -109,10 +110,10 @@ typedef struct Supervisor {
         bool in_order; /* the pod's systemd has ended the pod; it was not killed */
         Readiness *readiness;
         PodTimer *late_timer, *slow_timer; /* while the pod starts */
-        char *late;                        /* BOOT_LATE: the apps that were not ready; or NULL */
-        bool unhealthy;                    /* one of them has failed its health check */
-        bool reader_gone;                  /* the pod was stopped for that */
-        bool stopped_by_host;              /* one of them was a signal, or came from the host's systemd */
+        char *late;           /* from BOOT_LATE_SILENT on: the apps that were not ready; or NULL */
+        bool unhealthy;       /* one of them has failed its health check */
+        bool reader_gone;     /* the pod was stopped for that */
+        bool stopped_by_host; /* one of them was a signal, or came from the host's systemd */
         sd_event_source *idle_source;
         sd_event_source *stuck_source;
         pid_t stuck_pid;       /* the child that aborts file systems of the pod; 0: none */

@@ -31,8 +31,13 @@ typedef enum BootAction {
 } BootAction;
 
 static const char *const states[_BOOT_STATE_MAX] = {
-                [BOOT_SILENT] = "silent", [BOOT_HEARD] = "heard", [BOOT_DONE] = "done",
-                [BOOT_UP] = "up",         [BOOT_LATE] = "late",   [BOOT_LATE_SILENT] = "late-silent",
+                [BOOT_SILENT] = "silent",
+                [BOOT_HEARD] = "heard",
+                [BOOT_DONE] = "done",
+                [BOOT_UP] = "up",
+                [BOOT_LATE_SILENT] = "late-silent",
+                [BOOT_LATE_HEARD] = "late-heard",
+                [BOOT_LATE] = "late",
 };
 
 static const char *const events[_BOOT_EVENT_MAX] = {
@@ -50,17 +55,21 @@ static const StateTransition transitions[_BOOT_STATE_MAX][_BOOT_EVENT_MAX] = {
                 [BOOT_HEARD] = {[LAUNCHER_ASKS] = {BOOT_HEARD, NOTHING},
                                 [UNITS_STARTED] = {BOOT_DONE, SERVE},
                                 [NOTHING_AWAITED] = {BOOT_HEARD, NOTHING},
-                                [GAVE_UP] = {BOOT_LATE, END_POD}},
+                                [GAVE_UP] = {BOOT_LATE_HEARD, END_POD}},
                 [BOOT_DONE] = {[LAUNCHER_ASKS] = {BOOT_DONE, NOTHING},
                                [NOTHING_AWAITED] = {BOOT_UP, TELL_UP},
                                [GAVE_UP] = {BOOT_LATE, END_POD}},
                 [BOOT_UP] = {[LAUNCHER_ASKS] = {BOOT_UP, NOTHING},
                              [NOTHING_AWAITED] = {BOOT_UP, NOTHING},
                              [GAVE_UP] = {BOOT_UP, NOTHING}},
-                [BOOT_LATE_SILENT] = {[LAUNCHER_ASKS] = {BOOT_LATE, TAKE_SIGNALS},
+                [BOOT_LATE_SILENT] = {[LAUNCHER_ASKS] = {BOOT_LATE_HEARD, TAKE_SIGNALS},
                                       [UNITS_STARTED] = {BOOT_LATE, SERVE},
                                       [NOTHING_AWAITED] = {BOOT_LATE_SILENT, NOTHING},
                                       [GAVE_UP] = {BOOT_LATE_SILENT, NOTHING}},
+                [BOOT_LATE_HEARD] = {[LAUNCHER_ASKS] = {BOOT_LATE_HEARD, NOTHING},
+                                     [UNITS_STARTED] = {BOOT_LATE, SERVE},
+                                     [NOTHING_AWAITED] = {BOOT_LATE_HEARD, NOTHING},
+                                     [GAVE_UP] = {BOOT_LATE_HEARD, NOTHING}},
                 [BOOT_LATE] = {[LAUNCHER_ASKS] = {BOOT_LATE, NOTHING},
                                [NOTHING_AWAITED] = {BOOT_LATE, NOTHING},
                                [GAVE_UP] = {BOOT_LATE, NOTHING}},

@@ -332,11 +332,17 @@ static void check_superseded(Supervisor *s)
                 (void) interface_give_up_start(c->replacement->app, -ECANCELED, superseded);
 }
 
+static bool is_replacement_of(const AppChange *c, const void *userdata)
+{
+        return c->kind == CHANGE_REPLACES && c->userdata == userdata;
+}
+
 void supervisor_replace_orphaned(Supervisor *s, const void *userdata)
 {
-        for (AppChange *c = s->changes; c; c = c->next)
-                if (c->request && c->name && c->userdata == userdata)
-                        c->orphaned = true;
+        AppChange *c = change_find(s, is_replacement_of, userdata);
+
+        if (c)
+                c->orphaned = true;
         check_superseded(s);
 }
 
