@@ -15,6 +15,7 @@
 #include "stage0/host/host.h"
 
 #define MOUNTINFO_MAX (64U << 20)
+#define ATTRIBUTE_MAX 64U
 
 static bool is_number(const char *name)
 {
@@ -52,28 +53,39 @@ static bool is_mounted_elsewhere(const Pod *p, const char *name)
         return found;
 }
 
-static bool is_of_pod(const Pod *p, int fd, const char *name)
-{
-        const PodConfig *c = &p->config;
-        struct stat st;
-
-        return is_number(name) && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) >= 0 &&
-               st.st_uid >= c->uid_base && st.st_uid - c->uid_base < pod_n_uids(c) &&
-               !is_mounted_elsewhere(p, name);
-}
-
-static bool abort_one(int fd, const char *name)
+/* The number of requests is 0 for a connection which nobody waits for, also once it was aborted. */
+static bool is_awaited(int dir_fd, const char *name)
 {
         _cleanup_free_ char *path = NULL;
+        char text[ATTRIBUTE_MAX] = {};
 
-        return xasprintf(&path, "%s/abort", name) >= 0 && write_attribute_at(fd, path, "1") >= 0;
+        if (xasprintf(&path, "%s/waiting", name) < 0)
+                return false;
+        _cleanup_close_ int fd = openat(dir_fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        return fd >= 0 && loop_read(fd, text, sizeof(text) - 1) > 0 && strtoul(text, NULL, 10) > 0;
+}
+
+/* The descriptor is that of one connection: its number may be another one's by the time that it is written to, for which the kernel then
+ * does nothing. */
+static bool abort_one(const Pod *p, int dir_fd, const char *name)
+{
+        const PodConfig *c = &p->config;
+        _cleanup_free_ char *path = NULL;
+        struct stat st;
+
+        if (!is_number(name) || !is_awaited(dir_fd, name) || xasprintf(&path, "%s/abort", name) < 0)
+                return false;
+        _cleanup_close_ int fd = openat(dir_fd, path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+        return fd >= 0 && fstat(fd, &st) >= 0 && st.st_uid >= c->uid_base &&
+               st.st_uid - c->uid_base < pod_n_uids(c) && !is_mounted_elsewhere(p, name) &&
+               loop_write(fd, "1", 1) >= 0;
 }
 
 int pod_abort_file_systems(const Pod *p)
 {
         int fd = -EBADF, n = 0;
 
-        if (!p->config.private_users)
+        if (!p->config.private_users || access("/sys/fs/fuse", F_OK) < 0)
                 return 0;
         int r = mount_new("fusectl", NULL, 0, &fd);
         if (r < 0)
@@ -88,8 +100,7 @@ int pod_abort_file_systems(const Pod *p)
                 return dir_fd < 0 ? r : -errno;
         }
         for (const struct dirent *de; (de = readdir(d));)
-                if (is_of_pod(p, dir_fd, de->d_name))
-                        n += abort_one(dir_fd, de->d_name);
+                n += abort_one(p, dir_fd, de->d_name);
         closedir(d);
         return n;
 }

@@ -116,7 +116,9 @@ typedef struct Supervisor {
         bool stopped_by_host; /* one of them was a signal, or came from the host's systemd */
         sd_event_source *idle_source;
         sd_event_source *stuck_source;
-        pid_t stuck_pid;       /* the child that aborts file systems of the pod; 0: none */
+        pid_t stuck_pid; /* the child that aborts file systems of the pod; 0: none */
+        unsigned n_looks,
+                        next_child; /* looks at a pod that does not end; at which of them the next such child is started */
         bool was_ending;       /* when it was looked last */
         IdleWatch *idle_watch; /* NULL: the pod stays up when it is idle */
         size_t next_app;       /* the app whose root is made next, ahead of its request */

@@ -74,8 +74,10 @@ static int on_look(sd_event_source *source, uint64_t usec, void *userdata)
         if (s->stuck_pid > 0 && waitpid(s->stuck_pid, NULL, WNOHANG) > 0)
                 s->stuck_pid = 0;
         bool ending = is_ending(s);
-        if (ending && s->was_ending && s->stuck_pid == 0)
+        if (ending && s->was_ending && s->stuck_pid == 0 && s->n_looks++ == s->next_child) {
+                s->next_child = s->next_child * 2 + 1; /* what it waits for may be another's */
                 begin(s);
+        }
         s->was_ending = ending;
         /* A connection that was lost is no end. */
         if (!ending && !supervisor_ends(s) && s->connection == CONNECTION_KNOWN)
@@ -98,7 +100,9 @@ void supervisor_watch_end(Supervisor *s)
 void supervisor_leave_end(Supervisor *s)
 {
         s->stuck_source = sd_event_source_disable_unref(s->stuck_source);
-        if (s->stuck_pid > 0)
+        if (s->stuck_pid > 0) {
+                (void) kill(s->stuck_pid, SIGKILL); /* nothing waits any more */
                 (void) process_leave(s->stuck_pid, CHILD_MSEC);
+        }
         s->stuck_pid = 0;
 }
