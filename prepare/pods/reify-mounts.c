@@ -120,11 +120,9 @@ static void take_attributes(const Reify *r, const PodApp *a, const char *path, V
                 fd = root_fd < 0 ? root_fd : open_in_root(root_fd, path, O_PATH | O_DIRECTORY);
                 if (fd < 0 || fstat(fd, &st) < 0)
                         continue;
-                if (st.st_uid < n && st.st_gid < n) {
-                        volume->uid = st.st_uid;
-                        volume->gid = st.st_gid;
-                        volume->mode = st.st_mode & 01777U;
-                }
+                volume->uid = st.st_uid < n ? st.st_uid : 0;
+                volume->gid = st.st_gid < n ? st.st_gid : 0;
+                volume->mode = st.st_mode & 01777U;
                 return;
         }
 }

@@ -106,6 +106,17 @@ static int write_record(int dir_fd, uint32_t base, size_t i)
         return symlinkat(name, dir_fd, number) < 0 && errno != EEXIST ? -errno : 0;
 }
 
+/* The number may be another's record. */
+static void remove_record(int dir_fd, const char *name, const char *number)
+{
+        char target[64];
+
+        ssize_t n = readlinkat(dir_fd, number, target, sizeof(target));
+        if (n == (ssize_t) strlen(name) && memcmp(target, name, (size_t) n) == 0)
+                (void) unlinkat(dir_fd, number, 0);
+        (void) unlinkat(dir_fd, name, 0);
+}
+
 static void remove_records(uint32_t base)
 {
         _cleanup_close_ int dir_fd = open(RECORDS, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -113,8 +124,7 @@ static void remove_records(uint32_t base)
 
         for (size_t i = 0; dir_fd >= 0 && i < ELEMENTSOF(records); i++) {
                 record_names(base, i, name, number);
-                (void) unlinkat(dir_fd, number, 0);
-                (void) unlinkat(dir_fd, name, 0);
+                remove_record(dir_fd, name, number);
         }
 }
 
@@ -176,6 +186,7 @@ static int claim_one(const Pod *p, UserClaim *c, Error *e)
                 return error_set_errno(e, fd, "Cannot lock " LOCKS "/%" PRIu32 ", the users of pod %s", base,
                                        pod_display_name(p));
         c->locks[c->n++] = fd;
+        remove_records(base); /* of a pod that was killed with its supervisor */
         /* A number below those of the pod is a user that it does not have, and others may. */
         int r = base >= p->config.uid_base ? write_records(base) : 0;
         return r < 0 ? error_set_errno(e, r, "Cannot write records of the users of pod %s to " RECORDS,

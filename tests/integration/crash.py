@@ -226,7 +226,7 @@ def states_that_cannot_be_kept_in_memory_are_old_until_they_can_be(host):
     finally:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
     wait_for(lambda: not host.status("p")["statesAreOld"], "the states in memory")
-    equal(exits(host, "p")["one"], ("ended", 7))
+    wait_for(lambda: exits(host, "p")["one"] == ("ended", 7), "the end in memory")
     os.rmdir(record)
     wait_for(lambda: os.path.exists(record), "the record on disk")
     equal(exits(host, "p")["one"], ("ended", 7))

@@ -217,6 +217,7 @@ def a_client_that_reads_slowly(host):
         wait_for(lambda: received(x) > 0, "the begin of the reply")
         c.call("Version")
         buffered = received(x) + unsent(x)
+        x.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)  # the service waits for 10 seconds in all
         head, _, body = read_all(x).partition("\r\n\r\n")
         contains(head, "Content-Length: %d" % len(body))
         parse(body)

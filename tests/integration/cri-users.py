@@ -161,7 +161,7 @@ def volumes_of_an_image_belong_to_users_of_the_sandbox(host):
         i = c.call("RunPodSandbox", config=config(userns=users(some, some))).pod_sandbox_id
         context = {"namespace_options": {"network": 2, "pid": 1, "userns_options": users(some, some)}}
         a = start(c, i, "main", image_id, SLEEP, context=context)
-        equal(sh(c, a, "stat -c %u:%g /data /group /few; >/data/x && >/few/x && echo made").split(), ["0:0", "0:0", "3:4", "made"])
+        equal(sh(c, a, "stat -c %u:%g /data /group /few; >/data/x && >/few/x && echo made").split(), ["0:5", "5:0", "3:4", "made"])
         remove(c, i)
 
 

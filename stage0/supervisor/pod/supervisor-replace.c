@@ -129,19 +129,40 @@ static void exchange_sockets(Replacement *x)
         x->app->sockets = other;
 }
 
+static void name_as(AppInstance *app, PodApp *to)
+{
+        app->manifest = to;
+        app->name = to->name;
+        app->app = to->app;
+}
+
+/* In memory. */
+static int exchange_instance(Supervisor *s, AppInstance *app, PodApp *to, Error *e)
+{
+        change_forget_instance(s, app);
+        int r = app_table_change(app, to, e);
+        int k = change_know_instance(s, app, r < 0 ? NULL : e);
+        hold(app, true);
+        interface_changed(s->interface, app); /* what it is now was not started yet */
+        supervisor_check_ready(s);
+        return r < 0 ? r : k;
+}
+
 /* The app is down and its units are unloaded. */
 static int exchange(Supervisor *s, AppInstance *app, const PodApp *from, PodApp *to, Error *e)
 {
         int r = exchange_units(s->pod, from, to, e);
 
-        if (r < 0)
-                return r;
-        change_forget_instance(s, app);
-        r = app_table_change(app, to, e);
-        int k = change_know_instance(s, app, r < 0 ? NULL : e);
-        hold(app, true);
-        interface_changed(s->interface, app); /* what it is now was not started yet */
-        supervisor_check_ready(s);
+        return r < 0 ? r : exchange_instance(s, app, to, e);
+}
+
+/* Also if its units cannot be written: the other app is freed after this. */
+static int exchange_back(Supervisor *s, AppInstance *app, const PodApp *from, PodApp *to, Error *e)
+{
+        int r = exchange_units(s->pod, from, to, e), k = exchange_instance(s, app, to, r < 0 ? NULL : e);
+
+        if (app->manifest != to)
+                name_as(app, to);
         return r < 0 ? r : k;
 }
 
@@ -243,7 +264,7 @@ static void restore(AppChange *c, bool unloaded)
         if (x->swapped) {
                 set_place(s, x->new, x->old);
                 exchange_sockets(x);
-                int r = exchange(s, x->app, x->new, x->old, &e);
+                int r = exchange_back(s, x->app, x->new, x->old, &e);
                 pod_mounts_restore_app(s->mounts, x->old->name);
                 x->swapped = false;
                 app_life_replaced(x->app, NULL);
@@ -653,9 +674,7 @@ void replace_abandon(AppChange *c)
         if (x && x->swapped) {
                 set_place(c->supervisor, x->new, x->old);
                 exchange_sockets(x);
-                x->app->manifest = x->old;
-                x->app->name = x->old->name;
-                x->app->app = x->old->app;
+                name_as(x->app, x->old);
         }
         if (x && x->new) {
                 app_life_replaced(x->app, NULL);
