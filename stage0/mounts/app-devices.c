@@ -247,9 +247,14 @@ static int protect(const PodApp *app, int fd, Error *e)
 static int make_dev(PodMounts *m, const PodApp *app, const AppSettings *s, bool waits, DeviceRules *rules,
                     Error *e)
 {
-        static const char *const options[] = {"mode", "0755", "size", "1m", "nr_inodes", NODES_MAX, NULL};
         _cleanup_close_ int fd = -EBADF, dev_fd = -EBADF;
+        char owner[16];
+        /* As options: where AppArmor confines this process, the root of a file system that is mounted nowhere has the name "/", of which
+         * profiles seldom allow to change the owner. */
+        const char *const options[] = {"mode", "0755", "uid",       owner,     "gid", owner,
+                                       "size", "1m",   "nr_inodes", NODES_MAX, NULL};
 
+        snprintf(owner, sizeof(owner), "%u", pod_root_uid(m->pod));
         int r = mount_new("tmpfs", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &fd);
         if (r >= 0 && (dev_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
                 r = -errno;

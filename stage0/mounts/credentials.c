@@ -35,11 +35,10 @@ static int copy_file(int from_fd, int to_fd, const char *name, uid_t owner)
         return r;
 }
 
-static int fill(int from_fd, int mount_fd, uid_t owner)
+static int fill(int from_fd, int to_fd, uid_t owner)
 {
-        _cleanup_close_ int to_fd = openat(mount_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         _cleanup_strv_free_ char **names = NULL;
-        int r = to_fd < 0 ? -errno : list_names(from_fd, &names);
+        int r = list_names(from_fd, &names);
 
         for (char **name = names; r >= 0 && name && *name; name++)
                 r = copy_file(from_fd, to_fd, *name, owner);
@@ -51,20 +50,31 @@ static int fill(int from_fd, int mount_fd, uid_t owner)
         return r;
 }
 
-static int take(PodMounts *m, int from_fd, const AppMount *a)
+/* The file system for credentials at NAME of the holder. It is filled there: AppArmor, where it confines this process, may not allow to
+ * change the root of one that is mounted nowhere. */
+static int make_place(PodMounts *m, const char *name)
 {
-        static const char *const options[] = {"mode", "0700", NULL};
-        uid_t owner = pod_root_uid(m->pod);
+        static const char *const options[] = {"mode", "0500", NULL};
         _cleanup_close_ int mount_fd = -EBADF;
-        char name[16];
 
         int r = mount_new("ramfs", options, MOUNT_ATTRIBUTES, &mount_fd);
         if (r >= 0)
-                r = fill(from_fd, mount_fd, owner);
+                r = pod_mounts_hold(m, mount_fd, name);
         if (r < 0)
                 return r;
+        int fd = openat(m->holder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        return fd < 0 ? -errno : fd;
+}
+
+static int take(PodMounts *m, int from_fd, const AppMount *a)
+{
+        char name[16];
+
         hold_name(a, name);
-        r = pod_mounts_hold(m, mount_fd, name);
+        _cleanup_close_ int fd = make_place(m, name);
+        int r = fd < 0 ? fd : fill(from_fd, fd, pod_root_uid(m->pod));
+        if (r < 0)
+                pod_mounts_let_go(m, name);
         m->has_credentials |= r >= 0;
         return r;
 }
@@ -104,8 +114,6 @@ int pod_mounts_take_app(PodMounts *m, const PodApp *app, bool notify, Error *e)
 
 int pod_mounts_open_credentials(PodMounts *m, const PodApp *app)
 {
-        static const char *const options[] = {"mode", "0500", NULL};
-        _cleanup_close_ int mount_fd = -EBADF;
         const AppMount *a = pod_mounts_know_app(m, app->name);
         char name[16];
         int r = a ? 0 : -ENOMEM;
@@ -118,14 +126,9 @@ int pod_mounts_open_credentials(PodMounts *m, const PodApp *app)
                 return fd < 0 ? -errno : fd;
         r = pod_mounts_extend_dev(m, false, true);
         if (r >= 0)
-                r = mount_new("ramfs", options, MOUNT_ATTRIBUTES, &mount_fd);
-        if (r >= 0)
-                r = pod_mounts_hold(m, mount_fd, name);
-        if (r < 0)
-                return r;
-        m->has_credentials = true;
-        fd = openat(m->holder_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        return fd < 0 ? -errno : fd;
+                r = fd = make_place(m, name);
+        m->has_credentials |= r >= 0;
+        return r;
 }
 
 int pod_mounts_exchange_credentials(PodMounts *m, const PodApp *app, AppMount *a)

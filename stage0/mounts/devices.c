@@ -104,10 +104,7 @@ static int fill_dev(const PodMounts *m, int dev_fd, bool console, bool credentia
                 if (r < 0)
                         return r;
         }
-        int r = credentials ? mkdir_at(dev_fd, credentials_directory, 0755) : 0;
-        if (r < 0)
-                return r;
-        return fchown(dev_fd, owner, owner) < 0 ? -errno : 0;
+        return credentials ? mkdir_at(dev_fd, credentials_directory, 0755) : 0;
 }
 
 int pod_mounts_fill_dev(const PodMounts *m, const AppSettings *s, int dev_fd, bool credentials)
@@ -127,13 +124,15 @@ static int fill_new_dev(const PodMounts *m, const char *place, bool console)
                                             false);
 }
 
-/* A failure leaves no mount there, and can be followed by another start. It is filled in its place: AppArmor may not allow that for a
- * mount that is nowhere. */
+/* A failure leaves no mount there, and can be followed by another start. */
 static int make_dev(const PodMounts *m, const char *place, bool console)
 {
+        uid_t owner = pod_root_uid(m->pod);
+        char options[64];
+
+        snprintf(options, sizeof(options), "mode=0755,uid=%u,gid=%u,size=64k,nr_inodes=64", owner, owner);
         if ((mkdirat(m->holder_fd, place, 0755) < 0 && errno != EEXIST) || fchdir(m->holder_fd) < 0 ||
-            mount("acnspawn-dev", place, "tmpfs", MS_NOSUID | MS_NOEXEC, "mode=0755,size=64k,nr_inodes=64") <
-                            0)
+            mount("acnspawn-dev", place, "tmpfs", MS_NOSUID | MS_NOEXEC, options) < 0)
                 return -errno;
         int r = fill_new_dev(m, place, console);
         if (r < 0)
@@ -169,7 +168,6 @@ int pod_mounts_clone_common_dev(PodMounts *m, const AppSettings *s)
 static int extend_dev(const PodMounts *m, const char *place, bool notify, bool credentials)
 {
         _cleanup_close_ int mount_fd = -EBADF, dev_fd = -EBADF;
-        uid_t owner = pod_root_uid(m->pod);
 
         mount_fd = mount_clone(m->holder_fd, place, false);
         if (mount_fd < 0)
@@ -184,9 +182,7 @@ static int extend_dev(const PodMounts *m, const char *place, bool notify, bool c
         if (r < 0 && r != -EEXIST)
                 return r;
         r = credentials ? mkdir_at(dev_fd, credentials_directory, 0755) : 0;
-        if (r < 0 && r != -EEXIST)
-                return r;
-        return fchown(dev_fd, owner, owner) < 0 ? -errno : 0;
+        return r < 0 && r != -EEXIST ? r : 0;
 }
 
 int pod_mounts_extend_dev(PodMounts *m, bool notify, bool credentials)

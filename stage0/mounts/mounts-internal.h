@@ -115,6 +115,8 @@ AppMount *pod_mounts_know_app(PodMounts *m, const char *name);
 
 /* Puts a detached mount at NAME of the holder. */
 int pod_mounts_hold(PodMounts *m, int mount_fd, const char *name);
+/* Unmounts and removes NAME of the holder, if it is there. */
+void pod_mounts_let_go(PodMounts *m, const char *name);
 
 /* lock.c. Clones of these detached mounts, in their places, whose restrictions cannot be lifted in
  * the pod. */

@@ -40,6 +40,14 @@ int pod_mounts_hold(PodMounts *m, int mount_fd, const char *name)
         return mount_attach(mount_fd, m->holder_fd, name);
 }
 
+void pod_mounts_let_go(PodMounts *m, const char *name)
+{
+        if (fchdir(m->holder_fd) < 0)
+                return;
+        (void) umount2(name, MNT_DETACH | UMOUNT_NOFOLLOW);
+        (void) unlinkat(m->holder_fd, name, AT_REMOVEDIR);
+}
+
 /* --- The holder ---------------------------------------------------------------------------------------- */
 
 static int make_holder(int dir_fd)
@@ -244,16 +252,12 @@ static bool is_used(const PodMounts *m, unsigned layer)
         return false;
 }
 
-/* Unmounts and removes NAME of the holder, if it is there. */
 static void let_go(PodMounts *m, const char *kind, unsigned index)
 {
         char name[24];
 
         snprintf(name, sizeof(name), "%s%u", kind, index);
-        if (fchdir(m->holder_fd) >= 0) {
-                (void) umount2(name, MNT_DETACH | UMOUNT_NOFOLLOW);
-                (void) unlinkat(m->holder_fd, name, AT_REMOVEDIR);
-        }
+        pod_mounts_let_go(m, name);
 }
 
 static void forget_notify(PodMounts *m, unsigned index)

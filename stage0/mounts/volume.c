@@ -87,10 +87,8 @@ void pod_mounts_forget_volume(PodMounts *m, const char *name)
         if (i == m->n_volumes)
                 return;
         hold_name(hold, i);
-        if (m->volumes[i].held && fchdir(m->holder_fd) >= 0) {
-                (void) umount2(hold, MNT_DETACH | UMOUNT_NOFOLLOW);
-                (void) unlinkat(m->holder_fd, hold, AT_REMOVEDIR);
-        }
+        if (m->volumes[i].held)
+                pod_mounts_let_go(m, hold);
         pod_mounts_release_image(m, &m->volumes[i]);
         volume_mount_done(&m->volumes[i]);
         m->volumes[i] = (VolumeMount){.ranges_fd = -EBADF};

@@ -8,6 +8,8 @@ each reply of the metadata service, 5 s for the other app's file) are not those 
 ones. How long a reply takes is measured by tests/bench.
 """
 
+import tempfile
+
 from harness import *
 
 SOURCE = "/usr/share/gocode/src/github.com/appc/spec/ace"

@@ -5,6 +5,7 @@ acnspawn-cri, as a process of a case."""
 import importlib
 import os
 import sys
+import tempfile
 
 DEBIAN_PYTHON = "/usr/bin/python3"
 

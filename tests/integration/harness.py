@@ -17,13 +17,13 @@ import io
 import json
 import os
 import re
+import secrets
 import shutil
 import signal
 import struct
 import subprocess
 import sys
 import tarfile
-import tempfile
 import termios
 import time
 import traceback
@@ -391,8 +391,9 @@ class Host:
     def __init__(self, name):
         self.name = name
         base = os.environ.get("ACNSPAWN_TEST_DIR", "/var/tmp")
-        # Ends with a letter: some tools parse paths as references, in which a name may not end with "_".
-        self.tmp = tempfile.mkdtemp(prefix="acnspawn-test-", suffix="d", dir=base)
+        # Letters and digits only: some tools parse paths as references, in which no name begins or ends with "_".
+        self.tmp = "%s/acnspawn-test-%s" % (base, secrets.token_hex(5))
+        os.mkdir(self.tmp, 0o700)
         self.dir = os.path.join(self.tmp, "store")
         self.uuids = set()
         self.children = []

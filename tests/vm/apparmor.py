@@ -366,6 +366,13 @@ def a_launcher_that_has_a_profile_itself(host):
     with profile(head=attach, rules=below), profile(NAME + "-outer", attach, outer):
         r = host.acnspawn("run", "--rm", looker(host), "--apparmor-profile=" + NAME, preexec_fn=enter_profile)
         equal(r.out, LABEL + DENIED, "output (%d, %s)" % (r.rc, r.err))
+        r = host.acnspawn("run", "--rm", "--volume=data,kind=tmpfs", looker(host, "test -c /dev/kmsg && cat $CREDENTIALS_DIRECTORY/c && ls -d /dev/data"),
+                          "--device=/dev/kmsg", "--set-credential=c:secret\n", "--mount=data:/dev/data", preexec_fn=enter_profile)
+        equal(r.out, "secret\n/dev/data\n", "output (%d, %s)" % (r.rc, r.err))
+        uuid = host.acnspawn("run", "--detach", "--exit-policy=never", "--name=p", preexec_fn=enter_profile).expect(0).out.strip()
+        ready = host.shell("poke notify READY=1; sleep 1000", name="example.com/ready")
+        host.acnspawn("launch", "p", ready, "--notify=true", "--set-credential=c:secret", preexec_fn=enter_profile).expect(0)
+        host.acnspawn("stop", uuid).expect(0)
         r = host.acnspawn("run", "--rm", looker(host), "--apparmor-profile=" + NAME, "--no-new-privileges", preexec_fn=enter_profile)
         true(r.rc != 0, "it ran")
         contains(r.err, "Cannot execute /bin/sh in the AppArmor profile %s: Operation not permitted" % NAME)
