@@ -57,10 +57,11 @@ static bool is_stopped(Pod *p)
                (r >= 0 && pod_load(now, NULL) >= 0 && !pod_end_is_failure(pod_end(now).exit_status));
 }
 
-/* The pod is paused or stopped, or another call changes the app. */
+/* The pod is paused, or stopped before or after the supervisor has taken the call, or another call changes the app. */
 static bool is_passing(Pod *p, const char *app, int r)
 {
-        return r == -EBUSY || (r == -ENOENT && is_removed(p, app)) || (r == -ESHUTDOWN && is_stopped(p));
+        return r == -EBUSY || (r == -ENOENT && is_removed(p, app)) ||
+               ((r == -ESHUTDOWN || r == -ECONNRESET) && is_stopped(p));
 }
 
 static int replace(Pod *p, AppReplacement *y, const UpdateOptions *options)
