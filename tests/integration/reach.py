@@ -203,13 +203,14 @@ def a_program_that_cannot_be_read_holds_nothing_up(host, *options):
 
 
 @contextlib.contextmanager
-def distant_file(host, name="distant"):
-    """A file of the host on a FUSE, and the process that serves it."""
+def distant_file(host, name="distant", user=0):
+    """A file of the host on a FUSE that a user has mounted, and the process that serves it."""
     need_fuse()
     where = host.path(name)
     os.mkdir(where)
-    subprocess.run([os.path.join(HELPERS, "poke"), "fuse", where], check=True, stdout=subprocess.DEVNULL)
-    server = wait_for(lambda: processes_where(lambda pid: ("fuse\0" + where).encode() in open("/proc/%d/cmdline" % pid, "rb").read()),
+    what = "%d:%s" % (user, where)
+    subprocess.run([os.path.join(HELPERS, "poke"), "fuse", what], check=True, stdout=subprocess.DEVNULL)
+    server = wait_for(lambda: processes_where(lambda pid: ("fuse\0" + what + "\0").encode() in open("/proc/%d/cmdline" % pid, "rb").read()),
                       "the server of the file system")[0]
     try:
         yield os.path.join(where, "program"), server
@@ -396,14 +397,16 @@ def no_process_waits(host):
 
 @case
 def a_pod_that_waits_for_its_own_file_system_can_be_killed(host):
-    """Its file system is aborted, and no other one: that of a volume, which the host has, too, still answers."""
-    with distant_file(host) as (source, _):
-        with deadlock(host, "--volume=v,kind=host,readOnly=true,source=" + os.path.dirname(source)) as uuid:
-            in_time(host, ("stop", "--force", "p"))
-            wait_for(lambda: host.state(uuid) == "exited", "the end of the pod")
-            no_process_waits(host)
-        with open(source, "rb") as f:
-            equal(f.read(4), b"\x7fELF", "what the file system of the host says")
+    """Its file system is aborted, and no other one: that of a volume, which the host has, too, still answers, and one of the host whose user has a
+    number of the pod's range."""
+    with distant_file(host) as (source, _), deadlock(host, "--volume=v,kind=host,readOnly=true,source=" + os.path.dirname(source)) as uuid, \
+         distant_file(host, "other", host.uid_base(uuid)) as (other, _):
+        in_time(host, ("stop", "--force", "p"))
+        wait_for(lambda: host.state(uuid) == "exited", "the end of the pod")
+        no_process_waits(host)
+        for path in source, other:
+            with open(path, "rb") as f:
+                equal(f.read(4), b"\x7fELF", "what the file system of the host says at " + path)
 
 
 @case
