@@ -159,6 +159,18 @@ def cgroups_of_an_app_that_may_mount_are_bounded(host):
     true(55 < levels < 64, "%d levels were made" % levels)
 
 
+@case
+def a_nested_app_takes_no_cgroups_from_those_beside_it(host):
+    """Those of nested apps count for the app above them. Its own bound is larger."""
+    host.acnspawn("run", "--detach", "--exit-policy=never", "--name=p", host.shell("exec sleep 1000", name="example.com/a"), ADMIN,
+                  "--control=true").expect(0)
+    host.acnspawn("fetch", host.shell("poke cgroups 3000; exec sleep 1000", name="example.com/b")).expect(0)
+    host.acnspawn("launch", "p", "--parent=a", "example.com/b", "--name=b", ADMIN).expect(0)
+    wait_for(lambda: re.search(r"(?m)^\d+ cgroups$", host.acnspawn("logs", "--app=a/b", "p").out), "the last cgroup of the nested app")
+    in_time(host, ("enter", "--app=a", "p", "true"), ("launch", "p", "--parent=a", "example.com/b", "--name=c", "--exec=/bin/true"),
+            ("stop", "--force", "p"))
+
+
 # --- File systems that do not answer -----------------------------------------------------------------------------------
 
 @contextlib.contextmanager
