@@ -5,8 +5,9 @@
  * rendered from them share files.
  *
  * The trees of pods are written by apps and untrusted. So the walk uses descriptors, and follows no symbolic
- * link and no mount. Only the OPEN_MAX lowest levels are open: of those above, the position is kept, and they are opened again from below, if
- * they are the same still.
+ * link and no mount. Some levels are open, the HALF uppermost and the HALF lowest: of those between, the position is kept, and
+ * they are opened again from below, if they are the same still. So an app that moves directories meanwhile can only hide what is
+ * below the uppermost.
  */
 
 #include <dirent.h>
@@ -15,7 +16,7 @@
 #include "basic/basic.h"
 #include "prepare/store/store.h"
 
-#define OPEN_MAX 64U
+#define HALF 32U
 
 typedef struct Level {
         DIR *dir; /* NULL: closed meanwhile */
@@ -63,8 +64,8 @@ static void enter(Walk *w, int dir_fd, const char *name)
         if (!d)
                 return;
         TAKE_FD(fd);
-        if (w->n >= OPEN_MAX && w->levels[w->n - OPEN_MAX].dir)
-                close_level(&w->levels[w->n - OPEN_MAX]);
+        if (w->n >= 2 * HALF && w->levels[w->n - HALF].dir)
+                close_level(&w->levels[w->n - HALF]);
         w->levels[w->n++] = (Level){.dir = d, .inode = st.st_ino, .position = -1};
 }
 
@@ -83,6 +84,7 @@ static void reopen(const Walk *w, Level *l, int below_fd)
         if (!l->ended)
                 seekdir(l->dir, l->position);
 }
+
 static void leave(Walk *w)
 {
         Level *l = &w->levels[w->n - 1];

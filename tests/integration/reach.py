@@ -159,6 +159,18 @@ def cgroups_of_an_app_that_may_mount_are_bounded(host):
     true(55 < levels < 64, "%d levels were made" % levels)
 
 
+@case
+def a_nested_app_takes_no_cgroups_from_those_beside_it(host):
+    """Those of nested apps count for the app above them. Its own bound is larger."""
+    host.acnspawn("run", "--detach", "--exit-policy=never", "--name=p", host.shell("exec sleep 1000", name="example.com/a"), ADMIN,
+                  "--control=true").expect(0)
+    host.acnspawn("fetch", host.shell("poke cgroups 3000; exec sleep 1000", name="example.com/b")).expect(0)
+    host.acnspawn("launch", "p", "--parent=a", "example.com/b", "--name=b", ADMIN).expect(0)
+    wait_for(lambda: re.search(r"(?m)^\d+ cgroups$", host.acnspawn("logs", "--app=a/b", "p").out), "the last cgroup of the nested app")
+    in_time(host, ("enter", "--app=a", "p", "true"), ("launch", "p", "--parent=a", "example.com/b", "--name=c", "--exec=/bin/true"),
+            ("stop", "--force", "p"))
+
+
 # --- File systems that do not answer -----------------------------------------------------------------------------------
 
 @contextlib.contextmanager
@@ -203,13 +215,14 @@ def a_program_that_cannot_be_read_holds_nothing_up(host, *options):
 
 
 @contextlib.contextmanager
-def distant_file(host, name="distant"):
-    """A file of the host on a FUSE, and the process that serves it."""
+def distant_file(host, name="distant", user=0):
+    """A file of the host on a FUSE that a user has mounted, and the process that serves it."""
     need_fuse()
     where = host.path(name)
     os.mkdir(where)
-    subprocess.run([os.path.join(HELPERS, "poke"), "fuse", where], check=True, stdout=subprocess.DEVNULL)
-    server = wait_for(lambda: processes_where(lambda pid: ("fuse\0" + where).encode() in open("/proc/%d/cmdline" % pid, "rb").read()),
+    what = "%d:%s" % (user, where)
+    subprocess.run([os.path.join(HELPERS, "poke"), "fuse", what], check=True, stdout=subprocess.DEVNULL)
+    server = wait_for(lambda: processes_where(lambda pid: ("fuse\0" + what + "\0").encode() in open("/proc/%d/cmdline" % pid, "rb").read()),
                       "the server of the file system")[0]
     try:
         yield os.path.join(where, "program"), server
@@ -396,14 +409,16 @@ def no_process_waits(host):
 
 @case
 def a_pod_that_waits_for_its_own_file_system_can_be_killed(host):
-    """Its file system is aborted, and no other one: that of a volume, which the host has, too, still answers."""
-    with distant_file(host) as (source, _):
-        with deadlock(host, "--volume=v,kind=host,readOnly=true,source=" + os.path.dirname(source)) as uuid:
-            in_time(host, ("stop", "--force", "p"))
-            wait_for(lambda: host.state(uuid) == "exited", "the end of the pod")
-            no_process_waits(host)
-        with open(source, "rb") as f:
-            equal(f.read(4), b"\x7fELF", "what the file system of the host says")
+    """Its file system is aborted, and no other one: that of a volume, which the host has, too, still answers, and one of the host whose user has a
+    number of the pod's range."""
+    with distant_file(host) as (source, _), deadlock(host, "--volume=v,kind=host,readOnly=true,source=" + os.path.dirname(source)) as uuid, \
+         distant_file(host, "other", host.uid_base(uuid)) as (other, _):
+        in_time(host, ("stop", "--force", "p"))
+        wait_for(lambda: host.state(uuid) == "exited", "the end of the pod")
+        no_process_waits(host)
+        for path in source, other:
+            with open(path, "rb") as f:
+                equal(f.read(4), b"\x7fELF", "what the file system of the host says at " + path)
 
 
 @case

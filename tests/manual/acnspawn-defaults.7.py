@@ -4,7 +4,7 @@
 
 from manual import *
 
-PAGE = page("acnspawn-defaults.7", "081aab9edb6ed46b")
+PAGE = page("acnspawn-defaults.7", "206687aa2755cbda")
 
 
 @once
@@ -84,6 +84,7 @@ elsewhere(
     ("SYSTEM CALLS", "Additional capabilities of an app also allow the calls that require them:", "system-calls/capability_opens_its_calls"),
     ("PROCESSES AND THREADS", "An image that requests more than 2048 has to be granted that (--grant=tasks-max).", "isolators/an_image_does_not_lift_its_limit_of_processes"),
     ("CAP_SYS_ADMIN", "There are at most 2048 cgroups, on 64 levels, in the slice of an app that may mount,", "reach/cgroups_of_an_app_that_may_mount_are_bounded"),
+    ("CAP_SYS_ADMIN", "those of nested apps count for the apps above them, and an app with --control has 16384.", "reach/a_nested_app_takes_no_cgroups_from_those_beside_it"),
     ("PROCESSES AND THREADS", "then the kernel counts processes per user of the pod, in all of its apps, so that a fork bomb is confined to its pod,",
      "isolators/fork_bomb_without_a_controller"),
     ("APPARMOR", "Apps without an explicit profile run in the profile acnspawn-app, or acnspawn-app-mounts if they may mount.", "vm/apparmor/apps_have_a_profile_by_default"),

@@ -2,6 +2,8 @@
 
 /* Usage of a pod: its memory limit, from the files of its cgroups, and the disk space of a tree. */
 
+#include <dirent.h>
+#include <dlfcn.h>
 #include <sys/resource.h>
 
 #include "prepare/store/store.h"
@@ -108,10 +110,61 @@ TEST(disk_space_of_a_deep_tree)
         ASSERT_OK(rm_rf_at(s.fd, "d"));
 }
 
+static struct {
+        int fd;
+        const char *from, *to;
+        unsigned when; /* that many directories are opened; 0: never */
+} move = {.fd = -EBADF};
+
+/* In the place of the C library's: what an app does while its tree is walked. */
+DIR *fdopendir(int fd)
+{
+        DIR *(*original)(int fd) = NULL;
+
+        if (move.when > 0 && --move.when == 0)
+                (void) renameat(move.fd, move.from, move.fd, move.to);
+        *(void **) &original = dlsym(RTLD_NEXT, "fdopendir");
+        return original(fd);
+}
+
+/* A deep directory that an app moves meanwhile does not hide what is at the top of the tree: where it is in there is the file
+ * system's choice, so there are many files. */
+TEST(disk_space_of_a_tree_that_changes)
+{
+        _cleanup_(scratch_done) Scratch s = SCRATCH_NULL;
+        enum { DEPTH = 150, MOVED = 80, FILES = 400 };
+        char path[2 * DEPTH] = "d", moved[2 * DEPTH], name[32];
+        uint64_t bytes, inodes;
+
+        ASSERT_OK(scratch_new(&s));
+        for (unsigned i = 1; i <= DEPTH; i++) {
+                ASSERT_OK(scratch_dir(&s, path));
+                if (i == MOVED)
+                        strcpy(moved, path);
+                if (i < DEPTH)
+                        strcat(path, "/d");
+        }
+        for (unsigned i = 0; i < FILES; i++) {
+                snprintf(name, sizeof(name), "d/file-%u", i);
+                ASSERT_OK(scratch_file(&s, name, "content"));
+        }
+        move.fd = s.fd;
+        move.from = moved;
+        move.to = "moved";
+        move.when = DEPTH;
+        disk_usage_count_at(s.fd, "d", NULL, &bytes, &inodes);
+        ASSERT_EQ(move.when, 0);
+        ASSERT_OK(faccessat(s.fd, "moved", F_OK, 0) < 0 ? -errno : 0);
+        ASSERT_EQ(inodes, DEPTH + FILES);
+        ASSERT_OK(rm_rf_at(s.fd, "d"));
+        ASSERT_OK(rm_rf_at(s.fd, "moved"));
+}
+
 int main(void)
 {
         RUN(limit_of_the_pod);
         RUN(disk_space);
         RUN(disk_space_of_a_deep_tree);
+        RUN(disk_space_of_a_tree_that_changes);
         return TEST_END();
 }

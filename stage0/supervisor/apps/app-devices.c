@@ -9,15 +9,16 @@
  *
  * An app that may mount, also in a user namespace that it makes, can have its own cgroup writable. The slice is above that, and read-only for it. */
 
-#include <linux/capability.h>
 #include <sys/stat.h>
 
 #include "stage0/host/host.h"
 #include "stage0/supervisor/apps/app-devices.h"
 
 /* Systems with a manager of their own, a node of Kubernetes for example, need some hundreds of cgroups; apps are nested to level 32. The time
- * to look through cgroups grows with the product of both. */
+ * to look through cgroups grows with the product of both. Nested apps count for those above them: each has a slice, a service, and one for a
+ * health check and for each command, and there can be NESTED_APPS_MAX of them; some may make cgroups themselves. */
 #define CGROUPS_MAX "2048"
+#define CGROUPS_WITH_NESTED_MAX "16384"
 #define CGROUP_LEVELS_MAX "64"
 
 /* One in the kernel. */
@@ -136,28 +137,28 @@ static int apply(AppInstance *a, DeviceRules *l, int cgroup_fd)
         return 0;
 }
 
-bool app_writes_cgroups(const AppInstance *a)
+/* Without cgroup v2 there is nothing to be bounded. -ESRCH: the process has ended, as that of an app which is stopped while it starts. */
+static void bound_cgroups(AppInstance *a, int cgroup_fd)
 {
-        return a->settings.writable_sys || a->settings.seccomp_profile || stage1_app_may_mount(a->app) ||
-               stage1_app_capabilities(a->app) & UINT64_C(1) << CAP_SYS_ADMIN;
-}
+        struct stat st = {};
 
-/* Without cgroup v2 there is nothing to be bounded. */
-static void bound_cgroups(const AppInstance *a, int cgroup_fd)
-{
-        int r = cgroup_fd < 0 ? cgroup_fd
-                              : write_attribute_at(cgroup_fd, "cgroup.max.descendants", CGROUPS_MAX);
+        if (cgroup_fd >= 0 && fstat(cgroup_fd, &st) >= 0 && st.st_ino == a->bounded_cgroup)
+                return;
+        const char *n = a->settings.control ? CGROUPS_WITH_NESTED_MAX : CGROUPS_MAX;
+        int r = cgroup_fd < 0 ? cgroup_fd : write_attribute_at(cgroup_fd, "cgroup.max.descendants", n);
 
         if (r >= 0)
                 r = write_attribute_at(cgroup_fd, "cgroup.max.depth", CGROUP_LEVELS_MAX);
-        if (r < 0 && r != -ENOENT)
+        if (r >= 0)
+                a->bounded_cgroup = st.st_ino;
+        else if (r != -ENOENT && r != -ESRCH)
                 log_warning("The number of cgroups that app %s can make is not bounded: %s.",
                             app_instance_path(a), strerror(-r));
 }
 
 int app_devices_apply(Pod *p, AppInstance *a, DeviceRules *l, pid_t pid, Error *e)
 {
-        bool filtered = l->closed || a->devices, bounded = app_writes_cgroups(a);
+        bool filtered = l->closed || a->devices, bounded = a->writes_cgroups;
 
         if (!filtered && !bounded)
                 return 0;

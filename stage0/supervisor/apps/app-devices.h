@@ -9,6 +9,4 @@
 /* Before the process PID, which is in the cgroup of A, becomes one of A: filters its devices by L, which it takes over, or, if that is not
  * closed, no more; and bounds the number of cgroups below its own, if it can make any. */
 int app_devices_apply(Pod *p, AppInstance *a, DeviceRules *l, pid_t pid, Error *e);
-/* Whether A may be able to write to the files of its cgroup. */
-bool app_writes_cgroups(const AppInstance *a);
 void app_devices_forget(AppInstance *a);

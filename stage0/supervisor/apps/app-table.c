@@ -6,9 +6,11 @@
  * own in the object, and adds and frees what that refers to.
  */
 
+#include <linux/capability.h>
 #include <sys/stat.h>
 
 #include "stage0/supervisor/apps/app-life.h"
+#include "stage1/stage1.h"
 
 static AppInstance *instance_free(AppInstance *a)
 {
@@ -91,6 +93,12 @@ AppInstance *app_table_last_below(const AppTable *t, const char *name)
         return NULL;
 }
 
+static bool writes_cgroups(const AppInstance *a)
+{
+        return a->settings.writable_sys || a->settings.seccomp_profile || stage1_app_may_mount(a->app) ||
+               stage1_app_capabilities(a->app) & UINT64_C(1) << CAP_SYS_ADMIN;
+}
+
 int app_table_add(AppTable *t, PodApp *manifest, AppInstance **ret, Error *e)
 {
         _cleanup_(instance_freep) AppInstance *a = calloc(1, sizeof(AppInstance));
@@ -106,6 +114,7 @@ int app_table_add(AppTable *t, PodApp *manifest, AppInstance **ret, Error *e)
         int r = app_settings_read(manifest, &a->settings, e);
         if (r < 0)
                 return r;
+        a->writes_cgroups = writes_cgroups(a);
         if (pod_units_new(a, &a->units, &a->n_units) < 0 ||
             GREEDY_REALLOC(t->items, t->allocated, t->n + 1) < 0)
                 return error_oom(e);
@@ -139,6 +148,8 @@ int app_table_change(AppInstance *a, PodApp *manifest, Error *e)
         a->name = manifest->name;
         a->app = manifest->app;
         a->settings = changed.settings;
+        a->writes_cgroups = writes_cgroups(a);
+        a->bounded_cgroup = 0;
         a->units = changed.units;
         a->n_units = changed.n_units;
         app_status_done(&a->status);

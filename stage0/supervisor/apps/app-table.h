@@ -25,7 +25,9 @@ typedef struct AppInstance {
         const char *name;
         const App *app;
         AppSettings settings;
-        PodUnit *units; /* the first runs the app */
+        bool writes_cgroups;  /* it may be able to write to the files of its cgroup */
+        ino_t bounded_cgroup; /* app-devices.c: its slice, if the number of cgroups below is bounded */
+        PodUnit *units;       /* the first runs the app */
         size_t n_units;
         AppSockets *sockets;   /* sockets whose connections start the app; or NULL */
         bool waking;           /* a connection has started the app, and the job is not finished */

@@ -259,7 +259,7 @@ static void note_root(AppInstance *app, int fd)
         struct stat st;
 
         app->root = 0;
-        if (app_writes_cgroups(app) && fstatfs(fd, &sf) >= 0 && sf.f_type == OVERLAYFS_SUPER_MAGIC &&
+        if (app->writes_cgroups && fstatfs(fd, &sf) >= 0 && sf.f_type == OVERLAYFS_SUPER_MAGIC &&
             fstat(fd, &st) >= 0)
                 app->root = st.st_dev;
 }

@@ -180,7 +180,8 @@ static int poke_chroot(const char *path)
 /* Creates as many inotify instances as it can, then creates the file NAME, and keeps the instances until
  * killed. */
 /* Mounts a file system at PATH that has one file, "program", with the content of this program, and serves it, in a child: nothing
- * is answered while that is stopped. After SIGUSR1 it takes requests and answers none: who waits for one cannot be killed. */
+ * is answered while that is stopped. After SIGUSR1 it takes requests and answers none: who waits for one cannot be killed. USER:PATH:
+ * the kernel counts it as mounted by that user. */
 static volatile sig_atomic_t fuse_is_silent;
 static const char *fuse_mark; /* is made once there is a request that is not answered */
 
@@ -257,6 +258,7 @@ static void fuse_serve(int fd, const char *program, size_t size)
 
 static int poke_fuse(const char *path)
 {
+        unsigned user = *path == '/' ? 0 : (unsigned) strtoul(path, (char **) &path, 10);
         int program = open("/proc/self/exe", O_RDONLY | O_CLOEXEC),
             fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
         struct stat st;
@@ -264,10 +266,12 @@ static int poke_fuse(const char *path)
 
         if (program < 0 || fd < 0 || fstat(program, &st) < 0)
                 return check(-1);
+        path += *path == ':';
         void *content = mmap(NULL, (size_t) st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, program, 0);
         if (content == MAP_FAILED)
                 return check(-1);
-        snprintf(options, sizeof(options), "fd=%d,rootmode=40755,user_id=0,group_id=0,allow_other", fd);
+        snprintf(options, sizeof(options), "fd=%d,rootmode=40755,user_id=%u,group_id=0,allow_other", fd,
+                 user);
         if (mount("fuse", path, "fuse", 0, options) < 0)
                 return check(-1);
         pid_t pid = fork();
