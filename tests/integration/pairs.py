@@ -147,7 +147,8 @@ def judge(scene, results, before, ran, starts):
     for uuid in set(before) - set(after) - removed:
         if before[uuid] == "prepared" and "run --declared" in results and results["run --declared"].rc != 1: # which never ran
             continue
-        if uuid in scene.former and len(scene.former) >= 5 and "run --declared" in ok: # of those that ended soon it keeps some
+        # A start keeps some of those that ended soon, also one that is stopped before the pod is up.
+        if uuid in scene.former and len(scene.former) >= 5 and "run --declared" in results and results["run --declared"].rc != 1:
             continue
         yield "pod %s is gone, and no command says so" % uuid
     for uuid in removed & set(after):
