@@ -420,14 +420,29 @@ static bool is_made(const Pod *p, const Volume *v)
         return false;
 }
 
+/* "APP-VOLUME", of a volume in the definition of the app: as reify_volumes() names it. */
+static bool is_own(const PodDefinition *d, const PodApp *app, const Mount *m)
+{
+        const char *rest = startswith(m->volume, app->name);
+        size_t i = index_of(d, app->name);
+
+        if (!rest || *rest != '-' || i >= d->request.n_apps)
+                return false;
+        const AppOverrides *o = &d->request.apps[i];
+        for (size_t k = 0; k < o->n_mounts; k++)
+                if (o->mounts[k].app_volume && streq(o->mounts[k].app_volume->name, rest + 1))
+                        return true;
+        return false;
+}
+
 /* Of the mounts of an app that are not defined, those of mount points of the image at a volume of the pod of the same name. */
-static bool is_at_mount_point(const Pod *p, const PodApp *app, const Mount *m)
+static bool is_at_mount_point(const Pod *p, const PodDefinition *d, const PodApp *app, const Mount *m)
 {
         const Volume *v = is_point(app->app, m->volume, m->path)
                                           ? pod_manifest_find_volume(p->manifest, m->volume)
                                           : NULL;
 
-        return v && !is_made(p, v);
+        return v && !is_made(p, v) && !is_own(d, app, m);
 }
 
 /* A volume that came with one app is in the definition of that app, and not in those of others that mount it: they need it also when that
@@ -445,7 +460,7 @@ static int add_missing_volumes(const Pod *p, PodDefinition *d)
                 const PodApp *app = p->manifest->apps[i];
 
                 for (size_t k = 0; r >= 0 && !nested_is_name(app->name) && k < app->n_mounts; k++)
-                        if (app->app && is_at_mount_point(p, app, &app->mounts[k]))
+                        if (app->app && is_at_mount_point(p, d, app, &app->mounts[k]))
                                 r = add_missing_volume(p, app->mounts[k].volume, q);
         }
         return r;

@@ -10,7 +10,7 @@
  * Opaque directories are not taken into account for links, so this may differ from the app's final root. The launcher
  * compares again, in the root itself; the check here serves to report errors early. So does the one of what can be mounted on
  * what: nothing below a file of the image, and no file on a directory of it. A directory replaces a file. In a directory of
- * the host it does not: what that has there now has to be of the same kind.
+ * the host or a named volume it does not: what that has there now has to be of the same kind.
  */
 
 #include <dirent.h>
@@ -278,19 +278,32 @@ static const Target *find_cover(const Target *targets, size_t n, const Target *t
         return found;
 }
 
+/* The files of a volume of the host, or of a named one that exists; an error: they are not known before the app starts. */
+static int open_volume(const Reify *r, const Volume *v)
+{
+        VolumeSettings s;
+
+        if (v && v->kind == VOLUME_HOST) {
+                int fd = open(v->source, O_PATH | O_DIRECTORY | O_CLOEXEC);
+                return fd < 0 ? -errno : fd;
+        }
+        if (!v || volume_settings_read(r->manifest, v, &s, NULL) < 0 || !s.named[0])
+                return -ENOENT;
+        return store_open_volume(r->pod->store, s.named, O_PATH | O_CLOEXEC);
+}
+
 /* What is wrong with the place of T in another volume, as far as that is known before the app starts; NULL: nothing. */
 static const char *problem_in_volume(const Reify *r, const Target *cover, const Target *t)
 {
-        const Volume *outer = pod_manifest_find_volume(r->manifest, cover->mount->volume);
         _cleanup_close_ int root_fd = -EBADF, fd = -EBADF;
         const char *rest = t->real + strlen(cover->real);
         bool file = is_file(pod_manifest_find_volume(r->manifest, t->mount->volume));
         struct stat root, st;
 
         rest += strspn(rest, "/");
-        if (!outer || outer->kind != VOLUME_HOST || !*rest)
+        if (!*rest)
                 return NULL;
-        root_fd = open(outer->source, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        root_fd = open_volume(r, pod_manifest_find_volume(r->manifest, cover->mount->volume));
         if (root_fd < 0 || fstat(root_fd, &root) < 0)
                 return NULL;
         fd = open_no_symlinks(root_fd, rest, O_PATH | O_NOFOLLOW);

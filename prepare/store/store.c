@@ -299,6 +299,14 @@ int store_fd(const Store *s)
         return s->fd;
 }
 
+int store_open_volume(const Store *s, const char *name, int flags)
+{
+        _cleanup_free_ char *path = NULL;
+
+        int r = xasprintf(&path, "%s/volumes/%s/data", s->path, name);
+        return r < 0 ? r : open_no_symlinks(AT_FDCWD, path, flags | O_DIRECTORY);
+}
+
 Operation *store_operation(const Store *s)
 {
         return s->operation;

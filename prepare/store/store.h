@@ -22,6 +22,8 @@ Store *store_unref(Store *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Store *, store_unref);
 const char *store_path(const Store *s);     /* absolute, without symlinks */
 int store_fd(const Store *s);               /* stays owned by the store */
+/* The directory with the files of the named volume NAME, which is a valid name, opened with FLAGS; or a negative errno, without a message. */
+int store_open_volume(const Store *s, const char *name, int flags);
 Operation *store_operation(const Store *s); /* or NULL */
 
 /* --- Store (store.c) ----------------------------------------------------------------------------------- */

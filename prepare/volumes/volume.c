@@ -223,12 +223,9 @@ int named_volume_read(const Store *s, const char *name, NamedVolume *ret, Error 
  * than the one in which the store's descriptor was opened, and could not clone that one's mounts. */
 int named_volume_open_data(const Store *s, const char *name, int flags)
 {
-        _cleanup_free_ char *path = NULL;
-
         int r = volume_name_check(name, NULL);
-        if (r >= 0)
-                r = xasprintf(&path, "%s/volumes/%s/data", s->path, name);
-        return r < 0 ? r : open_no_symlinks(AT_FDCWD, path, flags | O_DIRECTORY);
+
+        return r < 0 ? r : store_open_volume(s, name, flags);
 }
 
 int named_volume_list(const Store *s, char ***ret, Error *e)

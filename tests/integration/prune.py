@@ -175,9 +175,10 @@ def images_of_declared_pods_stay(host):
                    "volumes": [{"name": "l", "kind": "empty"}],
                    "annotations": [{"name": "acnspawn/volume/l", "value": "kind=image,source=example.com/listed-volume"}]}, f)
     for name, text in (("a", "[App a]\nImage=example.com/idle\nImage=example.com/named\n[App f]\nImage=%s\n[App x]\nImage=example.com/not-there\n" % path),
-                       ("b", "[Pod]\nPodManifest=%s\nVolume=m,kind=image,source=example.com/mounted,subpath=bin f,kind=image,source=%s\n" % (host.path("manifest"), mounted)), ("masked", "")):
+                       ("b", "[Pod]\nPodManifest=%s\nVolume=m,kind=image,source=example.com/mounted,subpath=bin f,kind=image,source=%s\n" % (host.path("manifest"), mounted))):
         with open(os.path.join(declared, name + ".pod"), "w") as f:
             f.write(text)
+    os.symlink("/dev/null", os.path.join(declared, "masked.pod"))
     run = lambda *args: json.loads(host.acnspawn(*args, **config).expect(0).out)
     images = lambda rows: sorted(r["id"] for r in rows if r["kind"] in ("image", "images"))
     files = [host.acnspawn("fetch", p).expect(0).out.strip() for p in (path, mounted)]

@@ -191,8 +191,9 @@ def a_check_that_fails_as_its_app_has_ended_does_not_count(host):
     def running(word):
         return processes_where(lambda pid: word in read_text("/proc/%d/cmdline" % pid) and "/launch" not in read_text("/proc/%d/cmdline" % pid),
                                descendants_of(leader))
-    checks, mains = running("/out/slow"), running("/out/up")
-    equal((len(checks), len(mains)), (4, 4))
+    # Each of them is a process that may be about to execute another.
+    checks, mains = wait_for(lambda: [x for x in [(running("/out/slow"), running("/out/up"))] if [len(pids) for pids in x] == [4, 4]],
+                             "four checks and four apps")[0]
     os.kill(supervisor, signal.SIGSTOP)
     try:
         for pids in checks, mains:

@@ -307,6 +307,13 @@ def target_below_a_plain_file_is_an_error(host):
                 (path + "/file", "/data/directory", "/data/directory is a directory of another volume, and the volume is a file"):
             r = host.acnspawn(*verb, "--volume=%s:/data" % path, "--volume=%s:%s" % (volume, target), plain).expect(1)
             contains(r.err, why)
+    host.acnspawn("volume", "create", "named").expect(0)
+    with open(host.dir + "/volumes/named/data/file", "w"):
+        pass
+    for verb in ["run"], ["prepare", "--dry-run", "--strict"]:
+        r = host.acnspawn(*verb, "--volume=named:/data", "--volume=%s:/data/file" % path, plain).expect(1)
+        contains(r.err, "/data/file is a file of another volume, and the volume is a directory")
+    host.acnspawn("prepare", "--dry-run", "--volume=named:/data", "--volume=%s/file:/data/file" % path, "--volume=%s:/data/new" % path, plain).expect(0)
     equal(host.pods(), [], "pods")
     host.acnspawn("prepare", "--dry-run", "--volume=%s:/data" % path, "--volume=%s:/data/directory" % path, "--volume=%s/file:/data/file" % path, plain).expect(0)
     host.acnspawn("prepare", "--dry-run", "--volume=v:/etc", "--volume=%s/file:/etc/ssl" % path, plain).expect(0)

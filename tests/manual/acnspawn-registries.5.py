@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """acnspawn-registries(5), sentence by sentence. Transfers are in tests/integration/registry.py."""
 
+import tempfile
+
 from manual import *
 
 PAGE = page("acnspawn-registries.5", "2dba8779f42a1f1e")

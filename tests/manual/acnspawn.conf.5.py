@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """acnspawn.conf(5), sentence by sentence."""
 
+import tempfile
+
 from manual import *
 
 PAGE = page("acnspawn.conf.5", "0b33a3f17ac4ff0a")
