@@ -78,7 +78,6 @@ struct Notices {
         sd_event *event;
         Admission *admission;
         pid_t leader;
-        int send_fd; /* to systemd */
         AppTable *apps;
         uint64_t frozen_usec; /* since when the processes of the pod are frozen; 0: they are not */
 };
@@ -89,7 +88,6 @@ Notices *notices_free(Notices *n)
                 return NULL;
         FOREACH_APP(app, n->apps)
         notices_remove_app(app);
-        safe_close(n->send_fd);
         free(n);
         return NULL;
 }
@@ -127,7 +125,7 @@ int notices_new(Pod *p, AppTable *apps, sd_event *event, Admission *admission, N
 
         if (!n)
                 return error_oom(e);
-        *n = (Notices){.pod = p, .apps = apps, .event = event, .admission = admission, .send_fd = -EBADF};
+        *n = (Notices){.pod = p, .apps = apps, .event = event, .admission = admission};
         FOREACH_APP(app, apps)
         if (notices_add_app(n, app) < 0)
                 return error_oom(e);
@@ -177,15 +175,12 @@ static int send_as(int sock, int target, const struct ucred *sender, char *text)
 
 static int tell_systemd(Notices *n, const struct ucred *sender, char *text)
 {
-        _cleanup_close_ int target = open_systemd(n);
+        _cleanup_close_ int target = open_systemd(n), sock = -EBADF;
 
         if (target < 0)
                 return target;
-        if (n->send_fd < 0)
-                n->send_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-        if (n->send_fd < 0)
-                return -errno;
-        return send_as(n->send_fd, target, sender, text);
+        sock = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        return sock < 0 ? -errno : send_as(sock, target, sender, text);
 }
 
 static void pass_on(AppNotices *a, const char *name, const char *value)
