@@ -20,8 +20,8 @@ int store_open(const char *dir, Operation *o, Store **ret, Error *e);
 int store_open_again(const Store *s, Operation *o, Store **ret, Error *e);
 Store *store_unref(Store *s);
 DEFINE_TRIVIAL_CLEANUP_FUNC(Store *, store_unref);
-const char *store_path(const Store *s);     /* absolute, without symlinks */
-int store_fd(const Store *s);               /* stays owned by the store */
+const char *store_path(const Store *s); /* absolute, without symlinks */
+int store_fd(const Store *s);           /* stays owned by the store */
 /* The directory with the files of the named volume NAME, which is a valid name, opened with FLAGS; or a negative errno, without a message. */
 int store_open_volume(const Store *s, const char *name, int flags);
 Operation *store_operation(const Store *s); /* or NULL */
