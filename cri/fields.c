@@ -111,8 +111,7 @@ static bool is_honoured(const char *const *honoured, const char *path)
         return false;
 }
 
-/* Whether a value that is not a message is not the default of proto3. */
-static bool is_set(const ProtobufCFieldDescriptor *f, const void *p)
+bool cri_field_is_set(const ProtobufCFieldDescriptor *f, const void *p)
 {
         switch (f->type) {
         case PROTOBUF_C_TYPE_STRING:
@@ -143,7 +142,7 @@ static int check_value(const ProtobufCFieldDescriptor *f, const void *p, bool re
                 return 0;
         if (f->type == PROTOBUF_C_TYPE_MESSAGE)
                 return check_message(*(ProtobufCMessage *const *) p, path, honoured, e);
-        if (!repeated && !is_set(f, p))
+        if (!repeated && !cri_field_is_set(f, p))
                 return 0;
         return error_set(e, -EINVAL, "The field '%s' of the request is not supported", path);
 }

@@ -7,6 +7,7 @@
  * value. Messages of the CRI do not contain themselves, so the depth is that of the schema. */
 
 #include "cri/cri-internal.h"
+#include "cri/sandbox.h"
 #include "schema/schema.h"
 
 static bool is_entry_of_map(const ProtobufCMessageDescriptor *d)
@@ -50,30 +51,11 @@ static json_object *value_of(const ProtobufCFieldDescriptor *f, const void *p)
         return json_object_new_string("");
 }
 
-/* Those of numbers and pointers are zeros. */
-static bool is_default(const ProtobufCFieldDescriptor *f, const void *p)
+static bool is_shown(const ProtobufCFieldDescriptor *f, const void *p)
 {
-        static const uint8_t zeros[sizeof(uint64_t)];
-
-        switch (f->type) {
-        case PROTOBUF_C_TYPE_STRING:
-                return isempty(*(char *const *) p);
-        case PROTOBUF_C_TYPE_BYTES:
-                return true;
-        case PROTOBUF_C_TYPE_BOOL:
-                return !*(const protobuf_c_boolean *) p;
-        case PROTOBUF_C_TYPE_MESSAGE:
-                return !*(void *const *) p;
-        case PROTOBUF_C_TYPE_INT64:
-        case PROTOBUF_C_TYPE_SINT64:
-        case PROTOBUF_C_TYPE_SFIXED64:
-        case PROTOBUF_C_TYPE_UINT64:
-        case PROTOBUF_C_TYPE_FIXED64:
-        case PROTOBUF_C_TYPE_DOUBLE:
-                return memcmp(p, zeros, sizeof(uint64_t)) == 0;
-        default:
-                return memcmp(p, zeros, sizeof(uint32_t)) == 0;
-        }
+        if (f->type == PROTOBUF_C_TYPE_MESSAGE)
+                return *(void *const *) p;
+        return f->type != PROTOBUF_C_TYPE_BYTES && cri_field_is_set(f, p);
 }
 
 static size_t size_of(const ProtobufCFieldDescriptor *f)
@@ -128,7 +110,7 @@ static int add_field(json_object *o, const ProtobufCMessage *m, const ProtobufCF
         const char *p = (const char *) m + f->offset;
 
         if (f->label != PROTOBUF_C_LABEL_REPEATED)
-                return is_default(f, p) ? 0 : json_member_add(o, f->name, value_of(f, p));
+                return is_shown(f, p) ? json_member_add(o, f->name, value_of(f, p)) : 0;
         size_t n = *(const size_t *) (const void *) ((const char *) m + f->quantifier_offset);
         void *const items = *(void *const *) (const void *) p;
         if (n == 0)

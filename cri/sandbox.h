@@ -39,6 +39,8 @@ bool cri_id_is_full(const char *s);
 /* Refuses a request that sets a field that is not in HONOURED, whose names end with ".*" where all below is included.
  * -EINVAL, and the field is named. */
 int cri_check_fields(const ProtobufCMessage *m, const char *const *honoured, Error *e);
+/* Whether the value at P, which is no message, is not the default of proto3. */
+bool cri_field_is_set(const ProtobufCFieldDescriptor *f, const void *p);
 extern const char *const cri_sandbox_fields[], *const cri_container_fields[];
 
 /* --- sandbox-find.c ------------------------------------------------------------------------------------ */

@@ -53,7 +53,7 @@ static bool is_mounted_elsewhere(const Pod *p, const char *name)
         return found;
 }
 
-/* The number of requests is 0 for a connection which nobody waits for, also once it was aborted. */
+/* Whether a process waits for an answer. The kernel counts requests: an aborted connection has none. */
 static bool is_awaited(int dir_fd, const char *name)
 {
         _cleanup_free_ char *path = NULL;

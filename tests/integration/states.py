@@ -888,14 +888,19 @@ def a_removal_waits_for_the_connection(host):
     host.acnspawn("stop", uuid).expect(0)
 
 
-@case
-def a_removal_kills_its_app_in_time_however_often_the_connection_is_lost(host):
-    uuid = empty_pod(host)
-    id = fetch(host, "trap 'touch /out/stopping' TERM; touch /out/up; while :; do sleep 0.05; done", "example.com/ignores")
-    c, leader = Connection(host, uuid), host.leader(uuid)
+def app_that_ignores_sigterm(host, c):
+    """App a, which runs, and makes /out/stopping when it is asked to stop."""
+    id = fetch(host, "trap ': >/out/stopping' TERM; touch /out/up; while :; do sleep 0.05; done", "example.com/ignores")
     c.call("AddApp", **adding("a", id, "example.com/ignores", annotations=annotated(stop_timeout="10min")))
     equal(c.call("StartApp", app="a"), {})
     await_file(host, "a", "up")
+
+
+@case
+def a_removal_kills_its_app_in_time_however_often_the_connection_is_lost(host):
+    uuid = empty_pod(host)
+    c, leader = Connection(host, uuid), host.leader(uuid)
+    app_that_ignores_sigterm(host, c)
     removes = send_call(host, uuid, "RemoveApp", app="a", stop=True, timeoutUSec=int(patience(1.5) * 1e6))
     await_file(host, "a", "stopping")
     with within(20, "the removal"):
@@ -912,11 +917,8 @@ def a_removal_kills_its_app_in_time_however_often_the_connection_is_lost(host):
 def an_app_is_killed_in_time_without_the_connection(host):
     """Or as soon as it is there again."""
     uuid = empty_pod(host)
-    id = fetch(host, "trap ': >/out/stopping' TERM; touch /out/up; while :; do sleep 0.05; done", "example.com/ignores")
     c = Connection(host, uuid)
-    c.call("AddApp", **adding("a", id, "example.com/ignores", annotations=annotated(stop_timeout="10min")))
-    equal(c.call("StartApp", app="a"), {})
-    await_file(host, "a", "up")
+    app_that_ignores_sigterm(host, c)
     limit = patience(1.5)
     stop = send_call(host, uuid, "StopApp", app="a", timeoutUSec=int(limit * 1e6))
     await_file(host, "a", "stopping")
@@ -932,11 +934,8 @@ def an_app_is_killed_in_time_without_the_connection(host):
 def a_kill_that_is_lost_with_the_connection_is_repeated(host):
     """The pod's systemd executes itself again before it reads the request to kill an app that does not stop in the time of the call."""
     uuid = empty_pod(host)
-    id = fetch(host, "trap ': >/out/stopping' TERM; touch /out/up; while :; do sleep 0.05; done", "example.com/ignores")
     c, leader = Connection(host, uuid), host.leader(uuid)
-    c.call("AddApp", **adding("a", id, "example.com/ignores", annotations=annotated(stop_timeout="10min")))
-    equal(c.call("StartApp", app="a"), {})
-    await_file(host, "a", "up")
+    app_that_ignores_sigterm(host, c)
     limit = patience(1.5)
     stop = send_call(host, uuid, "StopApp", app="a", timeoutUSec=int(limit * 1e6))
     await_file(host, "a", "stopping")
